@@ -22,9 +22,8 @@ trap 'rm -rf "$parts"' EXIT
 root="$parts/taugrid"
 mkdir -p "$root/bin" "$root/lib/compiler" "$root/lib/hwloc" "$root/share"
 
-[ -z "${PROGRAM:-}" ] || { levels=x86-64; install -D --strip "$PROGRAM" "$root/bin/x86-64/taugrid"; }
+[ -z "${PROGRAM:-}" ] || { levels=""; install -D --strip "$PROGRAM" "$root/bin/x86-64/taugrid"; }
 for level in $levels; do
-  [ -z "${PROGRAM:-}" ] || break
   build="build/bundle/$level"
   mkdir -p "$build" "$root/bin/$level"
   if [ ! -e "$build/build.ninja" ]; then
@@ -42,7 +41,7 @@ path_of() { ompi_info --path "$1" --parsable | sed -n "s/^path:$1://p"; }
 prefix="$(path_of prefix)"
 for program in orterun orted; do install "$(path_of bindir)/$program" "$root/bin/"; done
 # Plugins of networks and libraries that a machine has or lacks stay out: what is there speaks shared memory and TCP.
-plugins="$root${MPI_PLUGINS:=$(path_of pkglibdir | sed "s|^$prefix||")}"
+plugins="$root$(path_of pkglibdir | sed "s|^$prefix||")"
 mkdir -p "$plugins"
 for plugin in "$(path_of pkglibdir)"/mca_*.so; do
   case "$plugin" in
