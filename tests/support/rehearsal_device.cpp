@@ -288,6 +288,9 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   std::transform(given.begin(), given.end(), stack->end() - count,
                  [](const auto& one) { return on_host(one); });
+  // A kernel that writes into its arguments returns references to them, which LibTorch reads when it has
+  // dropped them from the stack: their tensors must live until then.
+  const std::vector<c10::IValue> alive(stack->end() - count, stack->end());
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
   const auto& returns = schema.returns();
   for (std::size_t i = 0; i < returns.size(); ++i) {
