@@ -15,8 +15,8 @@
 
 namespace taugrid::autodiff {
 
-/// gelu_tanh: GELU by its approximation with tanh, gelu_new of Hugging Face.
-enum class Activation { quick_gelu, gelu, gelu_tanh, relu };
+/// gelu_tanh: GELU by its approximation with tanh, gelu_new of Hugging Face; silu: x·σ(x).
+enum class Activation { quick_gelu, gelu, gelu_tanh, relu, silu };
 
 /// Statistics of the batch itself, which batch norm takes in training instead of stored ones. Samples mix
 /// then, so this is for plain values alone.
@@ -34,6 +34,20 @@ struct BatchStatistics {
 struct Paths {
   at::Tensor node, token, member;
   std::int64_t nodes = 0;  ///< places
+};
+
+/// Heads of a decoder: neighbouring `queries`/`keys` heads of queries share one of keys and values
+/// (grouped-query attention, Ainslie et al., 2023).
+struct GroupedHeads {
+  std::int64_t queries, keys;  ///< how many heads; queries is a multiple of keys
+  double scale;                ///< of the scores q kᵀ
+  double cap = 0;              ///< above 0: scores become cap·tanh(scores/cap), before the mask (Gemma 2)
+};
+
+/// Angles of rotary positions (Su et al., 2021), by place and pair of numbers: cosines and sines [places,
+/// d/2], both multiplied by the factor that a scaling may have.
+struct Rotation {
+  at::Tensor cos, sin;
 };
 
 // Shapes: x [n, tokens, d] or [n, d]; W [out, in]; b [out] or undefined; pictures [n, channels, h, w].
@@ -73,6 +87,23 @@ struct Paths {
    *  k, v, and their mask as of attention(); with a packing kv alone is packed */                          \
   T cross_attention(const T& q, const T& kv, std::int64_t heads, const at::Tensor& mask,                    \
                     const Packing& packing = {});                                                           \
+  /** softmax(cap(q kᵀ·scale) + mask) v by grouped heads; q [n, queries, heads·d], kv [n, tokens,       \
+   *  2·heads·d] in the order k, v; the mask [queries, tokens] or [n, queries, tokens] is added to the    \
+   *  scores. With a packing kv is packed, and so is q where it has two dimensions */                       \
+  T grouped_attention(const T& q, const T& kv, const GroupedHeads& heads, const at::Tensor& mask,           \
+                      const Packing& packing = {});                                                         \
+  /** x [n, tokens, heads·d], the first `heads` of whose heads are turned: the numbers i and i + d/2 of    \
+   *  each, a pair, by the angle of the token's place, which counts from 0 (as Hugging Face pairs them). Of \
+   *  a rotation with n places for x [n, 1, heads·d] each sample has its own */                            \
+  T rotate_heads(const T& x, const Rotation& rotation, std::int64_t heads, const Packing& packing = {});    \
+  /** x [n, tokens, heads·d], of whose heads the first `heads` become rms_norm(head, w, eps), w [d] */     \
+  T norm_heads(const T& x, const T& weight, std::int64_t heads, double eps);                                \
+  /** φ(a) ⊙ b of the halves a, b of x [n, tokens, 2·d]; φ is silu or gelu_tanh */                     \
+  T gated(const T& x, Activation activation);                                                               \
+  /** cap·tanh(x/cap) */                                                                                   \
+  T soft_cap(const T& x, double cap);                                                                       \
+  /** A parameter and a constant, which stands for the parameter where it is used: 1 + w of a norm, say */  \
+  T plus(const T& parameter, double constant);                                                              \
   T add(const T& x, const T& y);                                                                            \
   /** x ⊙ y */                                                                                            \
   T multiply(const T& x, const T& y);                                                                       \
@@ -84,6 +115,8 @@ struct Paths {
   T first_token(const T& x);                                                                                \
   /** [n, tokens, d] → its tokens first … first + count: [n, count, d] */                               \
   T some_tokens(const T& x, std::int64_t first, std::int64_t count);                                        \
+  /** [n, d] → [n, 1, d] */                                                                               \
+  T as_tokens(const T& x);                                                                                  \
   /** [n, tokens, d] → [n, tokens·d] */                                                                  \
   T flatten_tokens(const T& x);                                                                             \
   /** the tokens of x [n, t, d], behind them those of y [n, u, d] */                                        \
@@ -144,9 +177,8 @@ struct BatchNorm {
 template <class T>
 T convolve_normed(const T& x, bool rectified, const T& filters, std::int64_t side, std::int64_t stride,
                   std::int64_t padding, const BatchNorm<T>& norm) {
-  return batch_norm(
-      convolve(rectified ? activate(x, Activation::relu) : x, filters, side, stride, padding), norm.weight,
-      norm.bias, norm.mean, norm.variance, norm.eps, norm.batch);
+  return batch_norm(convolve(rectified ? activate(x, Activation::relu) : x, filters, side, stride, padding),
+                    norm.weight, norm.bias, norm.mean, norm.variance, norm.eps, norm.batch);
 }
 template <>
 Recorded convolve_normed(const Recorded& x, bool rectified, const Recorded& filters, std::int64_t side,

@@ -52,13 +52,19 @@ void require(const Layout& layout, const store::TensorFolder& weights, const std
 
 /// A tensor that is passed over says nothing of its own: constants count up, and a double of a tied tensor is
 /// equal to it. Parts of other towers and heads are not the model's, and counters change no output.
-void require_redundant(const Layout& layout, const store::TensorFolder& weights, const std::string& name) {
+void require_redundant(const Encoder& encoder, const store::TensorFolder& weights, const std::string& name) {
+  const auto& layout = encoder.layout();
   const auto where = [&] { return weights.file_of(name).string() + ": " + name; };
   const auto& info = weights.tensors().at(name);
+  if (const auto known = encoder.constant(name); known.defined()) {
+    const auto held = weights.tensor(name);
+    if (held.sizes() != known.sizes() || !at::allclose(held.to(at::kFloat), known, 4e-3, 0))
+      throw InputError(where() + " is not what config.json gives; it would be another model");
+  }
   if (name.ends_with("position_ids") && !counts_up(weights.tensor(name)))
     throw InputError(where() +
                      " is not 0, 1, 2, …; the model's positions are, and it would be another model");
-  const std::string other(doubled_name(name));
+  const std::string other(doubled_name(name, layout));
   const auto is_parameter = [&](const auto& parameter) { return parameter.name == other; };
   if (other.empty() || !weights.has(other) || !at::isFloatingType(info.scalar) ||
       std::none_of(layout.parameters().begin(), layout.parameters().end(), is_parameter))
@@ -90,8 +96,9 @@ void require_known(const Encoder& encoder, store::TensorFolder& weights, const s
     if (known.contains(name)) continue;
     if (encoder.passes_over(name)) {
       if (encoder.vocabulary_block() >= 0 || !at::isFloatingType(info.scalar))
-        require_redundant(encoder.layout(), weights, name);
-      if (at::isFloatingType(info.scalar) && doubled_name(name).empty()) {
+        require_redundant(encoder, weights, name);
+      if (at::isFloatingType(info.scalar) && doubled_name(name, encoder.layout()).empty() &&
+          !encoder.constant(name).defined()) {
         parts.insert(part_of(name, known));
         ++passed_over;
       }

@@ -16,6 +16,8 @@ const autodiff::Layout& Encoder::buffers() const {
   return none;
 }
 
+at::Tensor Encoder::constant(const std::string&) const { return {}; }
+
 int first_trained_stage(const autodiff::Layout& layout, const std::vector<bool>& trained) {
   int first = std::numeric_limits<int>::max();
   for (std::size_t i = 0; i < layout.blocks().size(); ++i) {

@@ -81,14 +81,16 @@ class Encoder : public Stages<at::Tensor>,
   virtual std::string config_json() const = 0;
   /// Further small files of its folder that say what the model is, path in the folder → text.
   virtual std::map<std::string, std::string> beside_config() const { return {}; }
-  virtual int stages() const = 0;            ///< L
-  virtual std::int64_t width() const = 0;    ///< of the features
+  virtual int stages() const = 0;          ///< L
+  virtual std::int64_t width() const = 0;  ///< of the features
   virtual Takes takes() const = 0;
   /// The block [rows, width()] that label words are rows of: of the vocabulary, or of the classifier that the
   /// model brings; −1 where there is neither.
   virtual int vocabulary_block() const { return -1; }
   /// The block [rows, 1] of their biases; −1 where there is none.
   virtual int vocabulary_bias() const { return -1; }
+  /// Logits z of the vocabulary are cap·tanh(z/cap) (Gemma 2); 0 where they are not capped.
+  virtual double logit_cap() const { return 0; }
   /// Where the features lie, in words.
   virtual const char* space() const { return "encoder output"; }
   /// Whether the output of stage l begins with a decoder's states, Batch::decoded() of them, its encoder's
@@ -102,18 +104,22 @@ class Encoder : public Stages<at::Tensor>,
   virtual std::int64_t decoder_start() const { return -1; }
   /// The token that ends what a decoder says.
   virtual std::int64_t decoder_end() const { return -1; }
-  /// Whether a checkpoint's tensor, for which the model has no use, is one that its architecture brings along:
-  /// a constant, or a part of another tower.
+  /// Whether a checkpoint's tensor, for which the model has no use, is one that its architecture brings
+  /// along: a constant, or a part of another tower.
   virtual bool passes_over(const std::string& tensor) const = 0;
-  /// A start at random, as Hugging Face initialises this architecture; the same on every platform for one seed.
+  /// What a tensor that is passed over must hold, to float32's third digit; undefined where nothing is known.
+  virtual at::Tensor constant(const std::string& tensor) const;
+  /// A start at random, as Hugging Face initialises this architecture; the same on every platform for one
+  /// seed.
   virtual State random_state(std::uint64_t seed) const = 0;
 
-  /// Samples of a batch mix in training where a model has buffers: it normalises by the batch. Everywhere else
-  /// (evaluation, tangents, Hessian and NTK products, penalties) stored statistics hold and samples do not mix.
+  /// Samples of a batch mix in training where a model has buffers: it normalises by the batch. Everywhere
+  /// else (evaluation, tangents, Hessian and NTK products, penalties) stored statistics hold and samples do
+  /// not mix.
   bool mixes_in_training() const { return buffers().size() > 0; }
 
-  /// f(θ, x) [n, width()]; stages that have run already (Batch::from) are left out. Of the last stage only what
-  /// is read of it is computed.
+  /// f(θ, x) [n, width()]; stages that have run already (Batch::from) are left out. Of the last stage only
+  /// what is read of it is computed.
   template <class T>
   T encode(const Blocks<T>& p, const Given& x) const {
     return go_on(std::max(x.batch.from, 1), p, begin(p, x), x);
@@ -185,8 +191,8 @@ class Staged<Net, T, Others...> : public Staged<Net, Others...> {
 template <class Mine>
 using Net = Staged<Mine, at::Tensor, autodiff::Dual, autodiff::Recorded, autodiff::Counted>;
 
-/// The first stage that uses a trained block (`trained`: a flag a block, empty for all): what lies below gives
-/// the same output for every θ that training can reach.
+/// The first stage that uses a trained block (`trained`: a flag a block, empty for all): what lies below
+/// gives the same output for every θ that training can reach.
 int first_trained_stage(const autodiff::Layout& layout, const std::vector<bool>& trained);
 
 /// A batch of n random samples of the right shape, sequences of `tokens` (0: of full length), the decoder

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // How a task's logits follow from a model. It belongs to the pair of model and task, and has two parts: the
-// output, a function of θ, which a linearised model linearises and whose Jacobian J is; and the logits, a fixed
-// function of the output.
+// output, a function of θ, which a linearised model linearises and whose Jacobian J is; and the logits, a
+// fixed function of the output.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,10 +34,11 @@ struct Readout {
   /// Rows [classes, width of the features], of cosine at unit length; of sequences those of the whole
   /// vocabulary where they are frozen, else undefined.
   at::Tensor weight = {};
-  double scale = 1;        ///< of cosine: exp of CLIP's logit scale
-  at::Tensor bias = {};    ///< of affine [classes]
-  at::Tensor words = {};   ///< int64 [classes], rows of the vocabulary
-  autodiff::Paths paths = {};              ///< of sequences
+  double scale = 1;            ///< of cosine: exp of CLIP's logit scale
+  at::Tensor bias = {};        ///< of affine [classes]
+  double cap = 0;              ///< of affine: Encoder::logit_cap() where its rows are the vocabulary's
+  at::Tensor words = {};       ///< int64 [classes], rows of the vocabulary
+  autodiff::Paths paths = {};  ///< of sequences
   std::vector<std::int64_t> lengths = {};  ///< of sequences: tokens of each class's
   std::int64_t vocabulary = 0;             ///< of sequences and texts: rows of E
   static constexpr std::int64_t no_token =
@@ -75,16 +76,20 @@ struct Readout {
       return autodiff::flatten_tokens(weight.defined() ? states : autodiff::linear(states, table));
     }
     const auto biases = encoder.vocabulary_bias();
+    if (const auto bound = encoder.logit_cap(); bound > 0)
+      return autodiff::soft_cap(autodiff::word_logits(z, table, words), bound);
     if (biases < 0) return autodiff::word_logits(z, table, words);
     return autodiff::word_logits(z, table, p[static_cast<std::size_t>(biases)], words);
   }
-  /// [n, classes] of an output [n, width]; of a linearised model's, which is normalised after it was linearised.
+  /// [n, classes] of an output [n, width]; of a linearised model's, which is normalised after it was
+  /// linearised.
   template <class T>
   T logits(const T& output) const {
     switch (kind) {
       case Kind::cosine:
         return autodiff::cosine_logits(autodiff::normalise_rows(output), weight, scale);
       case Kind::affine:
+        if (cap > 0) return autodiff::soft_cap(autodiff::affine_logits(output, weight, bias), cap);
         return autodiff::affine_logits(output, weight, bias);
       case Kind::words:
         return output;

@@ -15,7 +15,8 @@ namespace {
 struct Tied {
   std::string_view double_of, name;
 };
-constexpr std::array<Tied, 7> tied = {{
+constexpr std::array<Tied, 8> tied = {{
+    {"model.embed_tokens.weight", "lm_head.weight"},
     {"shared.weight", "encoder.embed_tokens.weight"},
     {"shared.weight", "decoder.embed_tokens.weight"},
     {"shared.weight", "lm_head.weight"},
@@ -26,8 +27,8 @@ constexpr std::array<Tied, 7> tied = {{
 }};
 
 /// What transformers puts before the names of an encoder in a larger model.
-constexpr std::array<std::string_view, 5> prefixes = {"bert.", "roberta.", "vit.", "convnext.",
-                                                      "transformer."};
+constexpr std::array<std::string_view, 6> prefixes = {"bert.",     "roberta.",     "vit.",
+                                                      "convnext.", "transformer.", "model."};
 
 std::set<std::string> names_of(const autodiff::Layout& layout) {
   std::set<std::string> names;
@@ -55,10 +56,15 @@ std::string current_name(const std::string& name) {
   return name;
 }
 
-std::string_view doubled_name(const std::string& name) {
-  const auto pair =
-      std::find_if(tied.begin(), tied.end(), [&](const Tied& each) { return each.name == name; });
-  return pair == tied.end() ? std::string_view() : pair->double_of;
+std::string_view doubled_name(const std::string& name, const autodiff::Layout& layout) {
+  std::string_view first;
+  for (const auto& each : tied) {
+    if (each.name != name) continue;
+    if (first.empty()) first = each.double_of;
+    const auto is_it = [&](const auto& parameter) { return parameter.name == each.double_of; };
+    if (std::any_of(layout.parameters().begin(), layout.parameters().end(), is_it)) return each.double_of;
+  }
+  return first;
 }
 
 bool counts_up(const at::Tensor& tensor) {

@@ -17,9 +17,10 @@ namespace taugrid::models {
 /// bert-base-uncased has them, are LayerNorm.weight and .bias.
 std::string current_name(const std::string& name);
 
-/// The tensor that this one doubles where a model's words and head are tied; empty where there is none. Some
-/// programs store both, some one, and some the other.
-std::string_view doubled_name(const std::string& name);
+/// The tensor that this one doubles where a model's words and head are tied: a parameter of the layout, where
+/// one of the architectures that have this name has it there; empty where there is none. Some programs store
+/// both, some one, and some the other.
+std::string_view doubled_name(const std::string& name, const autodiff::Layout& layout);
 
 /// Whether the numbers are 0, 1, 2, …, as position ids are.
 bool counts_up(const at::Tensor& tensor);

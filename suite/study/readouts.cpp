@@ -22,7 +22,8 @@ models::Readout frozen_words(const data::Head& head, const Model& model, bool co
   const auto& encoder = model.encoder();
   models::Readout readout{.kind = models::Readout::Kind::affine,
                           .weight = at::zeros({head.tokens.size(0), encoder.width()}),
-                          .bias = at::zeros({head.tokens.size(0)})};
+                          .bias = at::zeros({head.tokens.size(0)}),
+                          .cap = encoder.logit_cap()};
   if (counted) return readout;
   const auto words = head.tokens.to(model.device());
   const auto theta = model.layout().views(model.theta0());

@@ -22,16 +22,38 @@ constexpr double slope = 1.702;  // of quick GELU
 // a second derivative anew in every Hessian-vector product. So each has, where it is there, ATen's fused
 // kernel for the value and for g ⊙ φ'(x), and φ''(x) by hand.
 
+/// silu''(u) = σ (1 − σ) (2 + u (1 − 2σ))
+at::Tensor silu_curvature(const at::Tensor& u) {
+  const auto sigma = at::sigmoid(u);
+  return (sigma - sigma * sigma) * (2 + u * (1 - 2 * sigma));
+}
+
 /// x·σ(s x) = silu(s x)/s with s = 1.702, whose derivative is silu'(s x).
 struct QuickGelu {
   static at::Tensor value(const at::Tensor& x) { return at::silu(x * slope).mul_(1.0 / slope); }
   static at::Tensor sloped(const at::Tensor& g, const at::Tensor& x) {
     return at::silu_backward(g, x * slope);
   }
-  static at::Tensor curvature(const at::Tensor& x) {
-    const auto u = x * slope, sigma = at::sigmoid(u);
-    // silu''(u) = σ (1 − σ) (2 + u (1 − 2σ))
-    return slope * (sigma - sigma * sigma) * (2 + u * (1 - 2 * sigma));
+  static at::Tensor curvature(const at::Tensor& x) { return slope * silu_curvature(x * slope); }
+};
+
+struct Silu {
+  static at::Tensor value(const at::Tensor& x) { return at::silu(x); }
+  static at::Tensor sloped(const at::Tensor& g, const at::Tensor& x) { return at::silu_backward(g, x); }
+  static at::Tensor curvature(const at::Tensor& x) { return silu_curvature(x); }
+};
+
+/// x (1 + tanh u)/2 with u = √(2/π) (x + 0.044715 x³).
+struct GeluTanh {
+  static at::Tensor value(const at::Tensor& x) { return at::gelu(x, "tanh"); }
+  static at::Tensor sloped(const at::Tensor& g, const at::Tensor& x) {
+    return at::gelu_backward(g, x, "tanh");
+  }
+  static at::Tensor curvature(const at::Tensor& x) {  // (1 − t²) (u' + x (u''/2 − t u'²)), t = tanh u
+    constexpr double c = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, cubic = 0.044715;
+    const auto square = x.square();
+    const auto t = at::tanh(c * x * (1 + cubic * square)), du = c * (1 + 3 * cubic * square);
+    return (1 - t.square()) * (du + x * (3 * c * cubic * x - t * du.square()));
   }
 };
 
@@ -79,6 +101,63 @@ struct Smooth : Function<Smooth<Phi>> {
   }
 };
 
+struct Halves {
+  at::Tensor first, second;
+};
+Halves halves_of(const at::Tensor& x) {
+  const auto half = x.size(-1) / 2;
+  return {x.narrow(-1, 0, half), x.narrow(-1, half, half)};
+}
+
+/// The gradient of φ(a) ⊙ b: (g ⊙ b ⊙ φ'(a), g ⊙ φ(a)).
+template <class Phi>
+struct GatedSloped : Function<GatedSloped<Phi>> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& g, const at::Tensor& x) {
+    context->save_for_backward({g, x});
+    const auto [a, b] = halves_of(x);
+    return at::cat({Phi::sloped(g * b, a), g * Phi::value(a)}, -1);
+  }
+  /// The factors are computed in the first Hessian-vector product, as in Sloped.
+  static Variables backward(AutogradContext* context, const Variables& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "a gated unit has no third derivative here");
+    auto& kept = context->saved_data;
+    if (kept.find("value") == kept.end()) {
+      const auto saved = context->get_saved_variables();
+      const auto& g = saved[0];
+      const auto [a, b] = halves_of(saved[1]);
+      kept["value"] = Phi::value(a);
+      kept["slope_b"] = Phi::sloped(b, a);
+      kept["g_slope"] = Phi::sloped(g, a);
+      kept["g_b_curvature"] = g * b * Phi::curvature(a);
+    }
+    const auto at = [&](const char* name) { return kept[name].toTensor(); };
+    const auto [of_a, of_b] = halves_of(gradients[0]);
+    const auto g = (of_a * at("slope_b")).addcmul_(of_b, at("value"));
+    const auto a = (of_a * at("g_b_curvature")).addcmul_(of_b, at("g_slope"));
+    return {g, at::cat({a, of_a * at("g_slope")}, -1)};
+  }
+};
+
+/// φ(a) ⊙ b
+template <class Phi>
+struct Gated : Function<Gated<Phi>> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    const auto [a, b] = halves_of(x);
+    return Phi::value(a) * b;
+  }
+  static Variables backward(AutogradContext* context, const Variables& gradients) {
+    return {GatedSloped<Phi>::apply(gradients[0], context->get_saved_variables()[0])};
+  }
+};
+
+template <class Phi>
+at::Tensor tangent_of_gated(const at::Tensor& x, const at::Tensor& dx) {
+  const auto [a, b] = halves_of(x);
+  const auto [da, db] = halves_of(dx);
+  return Phi::sloped(da * b, a).addcmul_(Phi::value(a), db);
+}
+
 /// φ'(x) ⊙ dx
 at::Tensor directional(const at::Tensor& x, const at::Tensor& dx, Activation activation) {
   switch (activation) {
@@ -88,6 +167,8 @@ at::Tensor directional(const at::Tensor& x, const at::Tensor& dx, Activation act
       return at::gelu_backward(dx, x, "tanh");
     case Activation::relu:
       return at::threshold_backward(dx, x, 0);
+    case Activation::silu:
+      return at::silu_backward(dx, x);
     case Activation::quick_gelu:
       break;
   }
@@ -100,6 +181,7 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
   if (activation == Activation::gelu) return Smooth<Gelu>::apply(x);
   if (activation == Activation::gelu_tanh) return at::gelu(x, "tanh");
   if (activation == Activation::relu) return at::relu(x);
+  if (activation == Activation::silu) return Smooth<Silu>::apply(x);
   return Smooth<QuickGelu>::apply(x);
 }
 
@@ -120,6 +202,53 @@ Counted activate(const Counted& x, Activation activation) {
   detail::keep(activation == Activation::relu ? y : x);
   return y;
 }
+
+at::Tensor gated(const at::Tensor& x, Activation activation) {
+  return activation == Activation::silu ? Gated<Silu>::apply(x) : Gated<GeluTanh>::apply(x);
+}
+
+Dual gated(const Dual& x, Activation activation) {
+  return {gated(x.value, activation), detail::tangent_of([&] {
+            if (!x.tangent.defined()) return at::Tensor();
+            return activation == Activation::silu ? tangent_of_gated<Silu>(x.value, x.tangent)
+                                                  : tangent_of_gated<GeluTanh>(x.value, x.tangent);
+          })};
+}
+
+Recorded gated(const Recorded& x, Activation activation) { return {gated(x.value, activation), x.tape, -1}; }
+
+Counted gated(const Counted& x, Activation) {
+  auto shape = x.shape;
+  shape.back() /= 2;
+  auto y = detail::counted(x.meter, shape);
+  detail::keep(x);
+  y.meter->pass(detail::numbers(y), 2 * detail::numbers(y));
+  return y;
+}
+
+at::Tensor soft_cap(const at::Tensor& x, double cap) { return at::tanh(x / cap) * cap; }
+
+Dual soft_cap(const Dual& x, double cap) {
+  const auto tanh = at::tanh(x.value / cap);
+  return {tanh * cap, detail::tangent_of([&] {
+            return x.tangent.defined() ? at::tanh_backward(x.tangent, tanh) : at::Tensor();
+          })};
+}
+
+Recorded soft_cap(const Recorded& x, double cap) { return {soft_cap(x.value, cap), x.tape, -1}; }
+
+Counted soft_cap(const Counted& x, double) {
+  auto y = detail::counted(x.meter, x.shape);
+  detail::keep(y);
+  return y;
+}
+
+at::Tensor plus(const at::Tensor& parameter, double constant) { return parameter + constant; }
+Dual plus(const Dual& parameter, double constant) { return {parameter.value + constant, parameter.tangent}; }
+Recorded plus(const Recorded& parameter, double constant) {
+  return {parameter.value + constant, parameter.tape, parameter.block};
+}
+Counted plus(const Counted& parameter, double) { return parameter; }
 
 at::Tensor add(const at::Tensor& x, const at::Tensor& y) { return x + y; }
 

@@ -40,13 +40,20 @@ at::Tensor weights_of(const Heads& p, const at::Tensor& mask) {
   return at::softmax(masked(scores, mask, p.samples), -1);
 }
 
-/// The tangent of weights · v, of scores' and values' tangents, either undefined where it is zero.
-at::Tensor tangent_of_mean(const at::Tensor& weights, const at::Tensor& d_scores, const at::Tensor& v,
-                           const at::Tensor& dv, std::int64_t heads, const Packing& packing) {
+/// The tangent of weights · v by heads, of scores' and values' tangents, either undefined where it is zero.
+at::Tensor tangent_by_heads(const at::Tensor& weights, const at::Tensor& d_scores, const at::Tensor& v,
+                            const at::Tensor& dv) {
   at::Tensor t;
   if (d_scores.defined())
     t = at::bmm(at::_softmax_backward_data(d_scores, weights, -1, d_scores.scalar_type()), v);
   if (dv.defined()) t = t.defined() ? t.baddbmm_(weights, dv) : at::bmm(weights, dv);
+  return t;
+}
+
+/// The same, joined.
+at::Tensor tangent_of_mean(const at::Tensor& weights, const at::Tensor& d_scores, const at::Tensor& v,
+                           const at::Tensor& dv, std::int64_t heads, const Packing& packing) {
+  const auto t = tangent_by_heads(weights, d_scores, v, dv);
   return t.defined() ? detail::join_heads(t, heads, packing) : t;
 }
 
@@ -206,6 +213,109 @@ Recorded cross_attention(const Recorded& q, const Recorded& kv, std::int64_t hea
 Counted cross_attention(const Counted& q, const Counted& kv, std::int64_t heads, const at::Tensor&,
                         const Packing&) {
   return counted_attention(q, kv.shape[1], q.shape[2], heads, detail::numbers(q) + detail::numbers(kv));
+}
+
+// softmax(cap(q kᵀ·scale) + mask) v by grouped heads. The heads of queries that share one of keys are
+// neighbours, so that they are further queries of it: one product a head of keys.
+
+namespace {
+
+struct Groups {
+  at::Tensor q, k, v;  // [n·keys' heads, heads of a group × queries, d]; [n·keys' heads, tokens, d]
+  Packing packing;     // of the queries
+  std::int64_t queries;
+};
+
+Packing packing_of_queries(const at::Tensor& q, const Packing& packing) {
+  return q.dim() == 2 ? packing : Packing{};
+}
+
+at::Tensor grouped_queries(const at::Tensor& q, const GroupedHeads& heads, const Packing& packing) {
+  const auto each = detail::split_heads(q, 1, heads.queries, packing_of_queries(q, packing))[0];
+  const auto share = heads.queries / heads.keys;
+  return each.reshape({each.size(0) / share, share * each.size(1), each.size(2)});
+}
+
+Groups split_groups(const at::Tensor& q, const at::Tensor& kv, const GroupedHeads& heads,
+                    const Packing& packing) {
+  const auto parts = detail::split_heads(kv, 2, heads.keys, packing);
+  const auto each = grouped_queries(q, heads, packing);
+  return {each, parts[0], parts[1], packing_of_queries(q, packing),
+          each.size(1) * heads.keys / heads.queries};
+}
+
+at::Tensor join_groups(const at::Tensor& read, const GroupedHeads& heads, const Groups& p) {
+  const auto each = read.reshape({-1, p.queries, read.size(2)});
+  return detail::join_heads(each, heads.queries, p.packing);
+}
+
+/// The mask of each sample's, or of all samples' queries, for the queries of all heads: [n·keys' heads, heads
+/// of a group × queries, tokens], perhaps expanded.
+at::Tensor mask_of_groups(const at::Tensor& mask, const GroupedHeads& heads, const Groups& p) {
+  const auto share = heads.queries / heads.keys, rows = p.q.size(0), tokens = p.k.size(1);
+  if (mask.dim() == 2)
+    return mask.unsqueeze(0)
+        .expand({share, p.queries, tokens})
+        .reshape({1, share * p.queries, tokens})
+        .expand({rows, share * p.queries, tokens});
+  return mask.view({-1, 1, 1, p.queries, tokens})
+      .expand({mask.size(0), heads.keys, share, p.queries, tokens})
+      .reshape({rows, share * p.queries, tokens});
+}
+
+struct GroupedWeights {
+  at::Tensor weights;
+  at::Tensor tanh;  // of the scores over the cap, where there is one
+};
+
+GroupedWeights weights_of_groups(const Groups& p, const GroupedHeads& heads, const at::Tensor& mask) {
+  const auto each = mask_of_groups(mask, heads, p), keys = p.k.transpose(1, 2);
+  if (heads.cap <= 0) return {at::softmax(at::baddbmm(each, p.q, keys, 1, heads.scale), -1), {}};
+  const auto tanh = at::tanh(at::bmm(p.q, keys) * (heads.scale / heads.cap));
+  return {at::softmax(tanh * heads.cap + each, -1), tanh};
+}
+
+}  // namespace
+
+at::Tensor grouped_attention(const at::Tensor& q, const at::Tensor& kv, const GroupedHeads& heads,
+                             const at::Tensor& mask, const Packing& packing) {
+  const auto p = split_groups(q, kv, heads, packing);
+  return join_groups(at::bmm(weights_of_groups(p, heads, mask).weights, p.v), heads, p);
+}
+
+Dual grouped_attention(const Dual& q, const Dual& kv, const GroupedHeads& heads, const at::Tensor& mask,
+                       const Packing& packing) {
+  const auto p = split_groups(q.value, kv.value, heads, packing);
+  const auto found = weights_of_groups(p, heads, mask);
+  const at::Tensor &weights = found.weights, &tanh = found.tanh;
+  Dual y{join_groups(at::bmm(weights, p.v), heads, p), {}};
+  y.tangent = detail::tangent_of([&] {
+    at::Tensor d_scores, dv;
+    if (q.tangent.defined())
+      d_scores = at::bmm(grouped_queries(q.tangent, heads, packing), p.k.transpose(1, 2));
+    if (kv.tangent.defined()) {
+      const auto parts = detail::split_heads(kv.tangent, 2, heads.keys, packing);
+      d_scores = d_scores.defined() ? d_scores.baddbmm_(p.q, parts[0].transpose(1, 2))
+                                    : at::bmm(p.q, parts[0].transpose(1, 2));
+      dv = parts[1];
+    }
+    if (d_scores.defined()) d_scores.mul_(heads.scale);
+    if (d_scores.defined() && tanh.defined()) d_scores.mul_(1 - tanh.square());
+    const auto t = tangent_by_heads(weights, d_scores, p.v, dv);
+    return t.defined() ? join_groups(t, heads, p) : t;
+  });
+  return y;
+}
+
+Recorded grouped_attention(const Recorded& q, const Recorded& kv, const GroupedHeads& heads,
+                           const at::Tensor& mask, const Packing&) {
+  return {grouped_attention(q.value, kv.value, heads, mask), q.tape, -1};
+}
+
+Counted grouped_attention(const Counted& q, const Counted& kv, const GroupedHeads& heads, const at::Tensor&,
+                          const Packing&) {
+  return counted_attention(q, kv.shape[1], q.shape[2], heads.queries,
+                           detail::numbers(q) + detail::numbers(kv));
 }
 
 }  // namespace taugrid::autodiff

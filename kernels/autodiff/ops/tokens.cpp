@@ -99,6 +99,18 @@ Counted some_tokens(const Counted& x, std::int64_t, std::int64_t count) {  // a 
   return {{x.shape[0], count, x.shape[2]}, x.storage, x.meter, -1};
 }
 
+at::Tensor as_tokens(const at::Tensor& x) { return x.unsqueeze(1); }
+
+Dual as_tokens(const Dual& x) {
+  return {as_tokens(x.value), x.tangent.defined() ? as_tokens(x.tangent) : at::Tensor()};
+}
+
+Recorded as_tokens(const Recorded& x) { return {as_tokens(x.value), x.tape, -1}; }
+
+Counted as_tokens(const Counted& x) {  // a view
+  return {{x.shape[0], 1, x.shape[1]}, x.storage, x.meter, -1};
+}
+
 at::Tensor flatten_tokens(const at::Tensor& x) { return x.flatten(1); }
 
 Dual flatten_tokens(const Dual& x) {

@@ -23,6 +23,11 @@ std::unique_ptr<Encoder> make_open_clip(const nlohmann::json& config, const std:
 std::unique_ptr<Encoder> make_bert(const nlohmann::json& config, const std::string& where,
                                    const std::filesystem::path& folder);
 
+/// Decoder-only language models, read at a prompt's last token (Hugging Face: LlamaForCausalLM, and those of
+/// Mistral, Qwen2, Qwen3, Gemma2 and Gemma3).
+std::unique_ptr<Encoder> make_decoder(const nlohmann::json& config, const std::string& where,
+                                      const std::filesystem::path& folder);
+
 /// A multilayer perceptron over a picture's numbers, with torchvision.ops.MLP's names.
 std::unique_ptr<Encoder> make_mlp(const nlohmann::json& config, const std::string& where,
                                   const std::filesystem::path& folder);

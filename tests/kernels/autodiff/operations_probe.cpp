@@ -8,6 +8,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -156,6 +157,41 @@ T function_of(const std::string& name, const Data& data, const std::vector<T>& p
     h = unpack_tokens(h, packing);
     const T read = cross_attention(some_tokens(h, 0, 1), kv, 2, data("mask"), packing);
     return weighted_tokens(join_tokens(read, some_tokens(h, 1, 2)), data("weights"));
+  }
+  if (name == "silu") return activate(autodiff::linear(x(), p[0]), Activation::silu);
+  if (name == "gated_silu") return gated(autodiff::linear(x(), p[0]), Activation::silu);
+  if (name == "gated_gelu_tanh") return gated(autodiff::linear(x(), p[0]), Activation::gelu_tanh);
+  if (name == "soft_cap") return soft_cap(autodiff::linear(x(), p[0]), 0.8);
+  if (name == "centred_norm") return rms_norm(autodiff::linear(x(), p[0]), plus(p[1], 1), 1e-3);
+  if (name == "grouped_attention" || name == "capped_attention") {
+    const GroupedHeads heads{4, 2, 0.6, name == "capped_attention" ? 0.7 : 0};
+    const T read =
+        grouped_attention(autodiff::linear(x(), p[0]), autodiff::linear(x(), p[1]), heads, data("causal"));
+    return weighted_tokens(read, data("weights"));
+  }
+  if (name == "decoder" || name == "packed_decoder") {
+    const auto lengths = data("lengths");
+    const auto* each = lengths.const_data_ptr<std::int64_t>();
+    const auto packing =
+        name == "decoder" ? Packing{} : Packing{{each, each + lengths.numel()}, data("causal").size(0)};
+    const Rotation rotation{data("cos"), data("sin")};
+    const T h = pack_tokens(x(), packing);
+    T q = norm_heads(autodiff::linear(h, p[0]), plus(p[2], 1), 2, 1e-3);
+    T kv = norm_heads(autodiff::linear(h, p[1]), p[3], 1, 1e-3);
+    q = rotate_heads(q, rotation, 2, packing);
+    kv = rotate_heads(kv, rotation, 1, packing);
+    const T read = grouped_attention(q, kv, {2, 1, 0.6}, data("causal"), packing);
+    return weighted_tokens(unpack_tokens(read, packing), data("weights"));
+  }
+  if (name == "decoder_at_the_last_token") {  // each sample's query has a place and a mask of its own
+    const auto last = data("last"), keys = at::arange(data("causal").size(0), at::kLong).unsqueeze(0);
+    const auto mask = at::zeros({last.size(0), keys.size(1)}, at::kDouble)
+                          .masked_fill_(keys > last.unsqueeze(1), -std::numeric_limits<double>::infinity());
+    T q = as_tokens(token_at(x(), last));
+    q = rotate_heads(autodiff::linear(q, p[0]),
+                     {data("cos").index_select(0, last), data("sin").index_select(0, last)}, 2);
+    const T kv = rotate_heads(autodiff::linear(x(), p[1]), {data("cos"), data("sin")}, 1);
+    return flatten_tokens(grouped_attention(q, kv, {2, 1, 0.6}, mask.unsqueeze(1)));
   }
   if (name == "gelu") return activate(autodiff::linear(x(), p[0]), Activation::gelu);
   if (name == "relu") return activate(autodiff::linear(x(), p[0]), Activation::relu);

@@ -43,6 +43,7 @@ PLACES = torch.tensor([[0, 2, 2], [1, 1, 1], [4, 3, 0], [5, 0, 5], [2, 3, 4]])  
 WORDS = torch.tensor([3, 0, 4])
 MASK = torch.zeros(N, TOKENS, dtype=torch.float64)
 MASK[1, 2] = MASK[3, 1:] = -torch.inf
+LENGTHS = (MASK == 0).sum(1)
 
 
 BUCKETS = torch.tensor([[0, 1, 3], [4, 0, 1], [3, 4, 0]])  # of five rows, by query and key; one is not used
@@ -90,6 +91,53 @@ def heads(qkv: Tensor, count: int, mask: Tensor | None = None) -> Tensor:
     if mask is not None:
         scores = scores + mask
     return (scores.softmax(-1) @ v).transpose(0, 1).reshape(tokens, -1)
+
+
+CAUSAL = torch.full((TOKENS, TOKENS), -torch.inf, dtype=torch.float64).triu(1)
+ANGLES = rows(TOKENS, 2)
+ROTATION = {"cos": ANGLES.cos(), "sin": ANGLES.sin()}
+
+
+def grouped(q: Tensor, kv: Tensor, queries: int, keys: int, mask: Tensor, cap: float = 0) -> Tensor:
+    """One sample's attention, a head at a time; neighbouring heads of queries share one of keys and values."""
+    d = q.shape[1] // queries
+    read = []
+    for head in range(queries):
+        of_keys = head * keys // queries
+        key = kv[:, of_keys * d : (of_keys + 1) * d]
+        value = kv[:, (keys + of_keys) * d : (keys + of_keys + 1) * d]
+        scores = q[:, head * d : (head + 1) * d] @ key.T * 0.6
+        if cap:
+            scores = cap * torch.tanh(scores / cap)
+        read.append((scores + mask).softmax(-1) @ value)
+    return torch.cat(read, 1)
+
+
+def rotated(x: Tensor, heads: int, d: dict[str, Tensor]) -> Tensor:
+    """Pairs (i, i + width/2) of the first heads as complex numbers, which e^{i·angle} multiplies."""
+    width = 2 * d["cos"].shape[1]
+    turn = torch.complex(d["cos"], d["sin"])
+    parts = []
+    for head in x[:, : heads * width].split(width, 1):
+        turned = torch.complex(head[:, : width // 2], head[:, width // 2 :]) * turn
+        parts += [turned.real, turned.imag]
+    return torch.cat([*parts, x[:, heads * width :]], 1)
+
+
+def normed_heads(x: Tensor, heads: int, weight: Tensor) -> Tensor:
+    parts = [rms_norm(head, weight) for head in x[:, : heads * len(weight)].split(len(weight), 1)]
+    return torch.cat([*parts, x[:, heads * len(weight) :]], 1)
+
+
+def decoder(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    q = rotated(normed_heads(d["x"] @ p[0].T, 2, p[2] + 1), 2, d)
+    kv = rotated(normed_heads(d["x"] @ p[1].T, 1, p[3]), 1, d)
+    return d["weights"] @ grouped(q, kv, 2, 1, d["causal"])
+
+
+def at_the_last_token(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    q, kv = rotated(d["x"] @ p[0].T, 2, d), rotated(d["x"] @ p[1].T, 1, d)
+    return grouped(q, kv, 2, 1, d["causal"])[d["last"]]
 
 
 def conv(x: Tensor, weight: Tensor, side: int, stride: int, padding: int) -> Tensor:
@@ -227,6 +275,30 @@ CASES = {
                        [(3, 4), (3, 4)], FLAT, flops=2 * 2 * N * 3 * 4),
     "quick_gelu": Case(lambda p, d: (h := d["x"] @ p[0].T) * torch.sigmoid(1.702 * h), [(3, 4)], FLAT,
                        flops=2 * N * 3 * 4),
+    "silu": Case(lambda p, d: (h := d["x"] @ p[0].T) * torch.sigmoid(h), [(3, 4)], FLAT, flops=2 * N * 3 * 4),
+    "gated_silu": Case(lambda p, d: F.silu((h := d["x"] @ p[0].T)[:3]) * h[3:], [(6, 4)], FLAT, flops=2 * N * 6 * 4),
+    "gated_gelu_tanh": Case(lambda p, d: F.gelu((h := d["x"] @ p[0].T)[:3], approximate="tanh") * h[3:], [(6, 4)], FLAT,
+                            flops=2 * N * 6 * 4),
+    "soft_cap": Case(lambda p, d: 0.8 * torch.tanh(d["x"] @ p[0].T / 0.8), [(3, 4)], FLAT, flops=2 * N * 3 * 4),
+    "centred_norm": Case(lambda p, d: rms_norm(d["x"] @ p[0].T, p[1] + 1), [(3, 4), (3,)], FLAT,
+                         flops=2 * N * 3 * 4),
+    "grouped_attention": Case(
+        lambda p, d: d["weights"] @ grouped(d["x"] @ p[0].T, d["x"] @ p[1].T, 4, 2, d["causal"]), [(8, 4), (8, 4)],
+        {**OF_TOKENS, "causal": CAUSAL}, NAMES, 2 * N * TOKENS * 16 * 4 + 2 * 2 * N * TOKENS**2 * 8),
+    "capped_attention": Case(
+        lambda p, d: d["weights"] @ grouped(d["x"] @ p[0].T, d["x"] @ p[1].T, 4, 2, d["causal"], 0.7),
+        [(8, 4), (8, 4)], {**OF_TOKENS, "causal": CAUSAL}, NAMES,
+        2 * N * TOKENS * 16 * 4 + 2 * 2 * N * TOKENS**2 * 8),
+    "decoder": Case(decoder, [(8, 4), (8, 4), (4,), (4,)],
+                    {**OF_TOKENS, **ROTATION, "causal": CAUSAL, "lengths": LENGTHS}, NAMES,
+                    2 * N * TOKENS * 16 * 4 + 2 * 2 * N * TOKENS**2 * 8),
+    "packed_decoder": Case(decoder, [(8, 4), (8, 4), (4,), (4,)],
+                           {**OF_TOKENS, "weights": WEIGHTS.where(MASK == 0, 0), **ROTATION, "causal": CAUSAL,
+                            "lengths": LENGTHS}, NAMES,
+                           2 * N * TOKENS * 16 * 4 + 2 * 2 * N * TOKENS**2 * 8),
+    "decoder_at_the_last_token": Case(
+        at_the_last_token, [(8, 4), (8, 4)], {**OF_TOKENS, **ROTATION, "causal": CAUSAL, "last": LENGTHS - 1},
+        ("x", "last"), 2 * N * (8 * 4 + TOKENS * 8 * 4) + 2 * 2 * N * TOKENS * 8),
     "gelu": Case(lambda p, d: F.gelu(d["x"] @ p[0].T), [(3, 4)], FLAT, flops=2 * N * 3 * 4),
     "relu": Case(lambda p, d: F.relu(d["x"] @ p[0].T), [(3, 4)], FLAT, flops=2 * N * 3 * 4),
     "attention": Case(lambda p, d: d["weights"] @ heads(d["x"] @ p[0].T + p[1], 2), [(12, 4), (12,)], OF_TOKENS, NAMES,

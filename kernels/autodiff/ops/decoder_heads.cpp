@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What decoders do to heads of queries and keys before they meet: rotary positions, and norms of each head.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/autodiff/detail/rules.hpp"
+#include "kernels/autodiff/ops.hpp"
+
+namespace taugrid::autodiff {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using Variables = torch::autograd::variable_list;
+
+/// Which places' angles the rows of x have: those of all tokens of each sample, or of the tokens in use.
+std::vector<std::int64_t> places_of_rows(const at::Tensor& x, std::int64_t places, const Packing& packing) {
+  std::vector<std::int64_t> of_rows;
+  const auto rows = x.numel() / x.size(-1);
+  of_rows.reserve(static_cast<std::size_t>(rows));
+  if (packing && x.dim() == 2) {
+    for (const auto length : packing.lengths)
+      for (std::int64_t t = 0; t < length; ++t) of_rows.push_back(t);
+  } else {
+    // [n, tokens, …], or with one token each a place of its own for each sample.
+    const auto period = x.size(1) == 1 ? places : x.size(1);
+    for (std::int64_t row = 0; row < rows; ++row) of_rows.push_back(row % period);
+  }
+  return of_rows;
+}
+
+/// Pairs (a, b) of the first `heads` heads become (a cos − b sin, b cos + a sin); the rest is copied.
+template <class Number>
+void rotate_rows(const Number* from, Number* to, std::int64_t width, const Number* cos, const Number* sin,
+                 std::int64_t half, std::int64_t heads, const std::vector<std::int64_t>& places) {
+  at::parallel_for(0, static_cast<std::int64_t>(places.size()), 64,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (auto row = begin; row < end; ++row) {
+                       const auto place = places[static_cast<std::size_t>(row)];
+                       const Number *c = cos + place * half, *s = sin + place * half;
+                       const Number* x = from + row * width;
+                       Number* y = to + row * width;
+                       for (std::int64_t h = 0; h < heads; ++h, x += 2 * half, y += 2 * half) {
+                         for (std::int64_t i = 0; i < half; ++i) {
+                           y[i] = x[i] * c[i] - x[half + i] * s[i];
+                           y[half + i] = x[half + i] * c[i] + x[i] * s[i];
+                         }
+                       }
+                       const auto rest = width - 2 * half * heads;
+                       std::copy(x, x + rest, y);
+                     }
+                   });
+}
+
+/// By ATen's own operations, for devices and for numbers that are neither float32 nor float64.
+at::Tensor rotated_by_parts(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                            std::int64_t heads, const std::vector<std::int64_t>& places) {
+  const auto half = cos.size(1), turned = 2 * half * heads;
+  const auto which = at::tensor(places, at::kLong).to(x.device());
+  const auto rows = x.reshape({-1, x.size(-1)});
+  const auto each = rows.narrow(1, 0, turned).unflatten(1, {heads, 2 * half});
+  const auto a = each.narrow(2, 0, half), b = each.narrow(2, half, half);
+  const auto c = cos.index_select(0, which).unsqueeze(1), s = sin.index_select(0, which).unsqueeze(1);
+  const auto all = at::cat({a * c - b * s, b * c + a * s}, 2).flatten(1);
+  return at::cat({all, rows.narrow(1, turned, rows.size(1) - turned)}, 1).view(x.sizes());
+}
+
+at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, std::int64_t heads,
+                   const std::vector<std::int64_t>& places) {
+  const bool plain = x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
+  if (!plain) return rotated_by_parts(x, cos, sin, heads, places);
+  const auto from = x.contiguous(), c = cos.contiguous(), s = sin.contiguous();
+  auto to = at::empty_like(from);
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rotate_heads", [&] {
+    rotate_rows(from.const_data_ptr<scalar_t>(), to.mutable_data_ptr<scalar_t>(), x.size(-1),
+                c.const_data_ptr<scalar_t>(), s.const_data_ptr<scalar_t>(), cos.size(1), heads, places);
+  });
+  return to;
+}
+
+/// A rotation is linear and its transpose is the rotation back.
+struct Rotate : Function<Rotate> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& cos,
+                            const at::Tensor& sin, std::int64_t heads,
+                            const std::vector<std::int64_t>& places) {
+    context->saved_data["cos"] = cos;
+    context->saved_data["sin"] = sin;
+    context->saved_data["heads"] = heads;
+    context->saved_data["places"] = places;
+    return rotated(x, cos, sin, heads, places);
+  }
+  static Variables backward(AutogradContext* context, const Variables& gradients) {
+    auto& saved = context->saved_data;
+    return {Rotate::apply(gradients[0], saved["cos"].toTensor(), -saved["sin"].toTensor(),
+                          saved["heads"].toInt(), saved["places"].toIntVector()),
+            {},
+            {},
+            {},
+            {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor rotate_heads(const at::Tensor& x, const Rotation& rotation, std::int64_t heads,
+                        const Packing& packing) {
+  return Rotate::apply(x, rotation.cos, rotation.sin, heads,
+                       places_of_rows(x, rotation.cos.size(0), packing));
+}
+
+Dual rotate_heads(const Dual& x, const Rotation& rotation, std::int64_t heads, const Packing& packing) {
+  return {rotate_heads(x.value, rotation, heads, packing), detail::tangent_of([&] {
+            return x.tangent.defined() ? rotate_heads(x.tangent, rotation, heads, packing) : at::Tensor();
+          })};
+}
+
+Recorded rotate_heads(const Recorded& x, const Rotation& rotation, std::int64_t heads, const Packing&) {
+  return {rotate_heads(x.value, rotation, heads), x.tape, -1};
+}
+
+Counted rotate_heads(const Counted& x, const Rotation&, std::int64_t, const Packing&) {
+  return detail::counted(x.meter, x.shape);
+}
+
+namespace {
+
+/// The first `heads` heads of d numbers each, [n, tokens·heads, d] or of packed rows [rows·heads, d], and
+/// what stands behind them.
+template <class Norm>
+at::Tensor with_normed(const at::Tensor& x, std::int64_t heads, std::int64_t d, const Norm& norm) {
+  const auto first = heads * d, rest = x.size(-1) - first;
+  const auto each = x.narrow(-1, 0, first).reshape({x.size(0), -1, d});
+  auto shape = x.sizes().vec();
+  shape.back() = first;
+  const auto normed = norm(each).reshape(shape);
+  return rest == 0 ? normed : at::cat({normed, x.narrow(-1, first, rest)}, -1);
+}
+
+}  // namespace
+
+at::Tensor norm_heads(const at::Tensor& x, const at::Tensor& weight, std::int64_t heads, double eps) {
+  return with_normed(x, heads, weight.size(0), [&](const auto& each) { return rms_norm(each, weight, eps); });
+}
+
+Dual norm_heads(const Dual& x, const Dual& weight, std::int64_t heads, double eps) {
+  Dual y;
+  at::Tensor tangent;  // of the heads alone
+  const auto d = weight.value.size(0), first = heads * d;
+  const auto part = [&](const at::Tensor& of) {
+    return of.defined() ? of.narrow(-1, 0, first).reshape({of.size(0), -1, d}) : of;
+  };
+  y.value = with_normed(x.value, heads, d, [&](const auto& each) {
+    const auto normed =
+        rms_norm(Dual{each, detail::tangent_of([&] { return part(x.tangent); })}, weight, eps);
+    tangent = normed.tangent;
+    return normed.value;
+  });
+  y.tangent = detail::tangent_of([&] {
+    if (!tangent.defined()) return tangent;
+    const auto of_x = x.tangent.defined() ? x.tangent : at::zeros_like(x.value);
+    return with_normed(of_x, heads, d, [&](const auto&) { return tangent; });
+  });
+  return y;
+}
+
+Recorded norm_heads(const Recorded& x, const Recorded& weight, std::int64_t heads, double eps) {
+  const auto value = with_normed(x.value, heads, weight.value.size(0), [&](const auto& each) {
+    return rms_norm(Recorded{each, x.tape, -1}, weight, eps).value;
+  });
+  return {value, x.tape, -1};
+}
+
+Counted norm_heads(const Counted& x, const Counted& weight, std::int64_t, double eps) {
+  return rms_norm(x, weight, eps);
+}
+
+}  // namespace taugrid::autodiff
