@@ -29,7 +29,7 @@ from transformers.utils import logging
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
 from taugrid_analysis.numbers.arrays import Array
-from taugrid_analysis.recompute import answers, draws, nets, texts
+from taugrid_analysis.recompute import answers, decoder, draws, nets, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs, require_as_saved
 from taugrid_analysis.recompute.net import Net
 from taugrid_analysis.run.regimes import STARTS, Regime, described
@@ -59,7 +59,7 @@ def load(folder: Path, of_texts: bool, weights: bool = True) -> Any:
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         expected = (
-            "a BERT, a RoBERTa or a T5"
+            "a BERT, a RoBERTa, a T5 or a decoder (Llama, Mistral, Qwen, Gemma)"
             if of_texts
             else "a CLIP image tower, a ViT, a ConvNeXt, a ResNet or an MLP"
         )
@@ -321,8 +321,13 @@ class Oracle:
         z = self.encode(p, x, begin)
         if not self.reads_words(t):
             return z
+        return self.word_logits(p, z, t)
+
+    def word_logits(self, p: Parameters, z: Tensor, t: int) -> Tensor:
+        """The logits of the task's label words, of the features z."""
         rows, bias = self.word_rows(p, self.heads[t].words)
-        return z @ rows.T + bias
+        logits = z @ rows.T + bias
+        return logits if self.is_net else decoder.capped(self.model.config, logits)
 
     def logits(self, t: int, z: Tensor) -> Tensor:
         """The logits of an output, by constants alone; of texts [n, tokens, vocabulary]."""
@@ -337,8 +342,7 @@ class Oracle:
             return z @ head.weight.T + head.bias
         if not self.words_frozen:
             return z
-        rows, bias = self.word_rows(self.theta0, head.words)
-        return z @ rows.T + bias
+        return self.word_logits(self.theta0, z, t)
 
     def right(self, t: int, logits: Tensor, y: Tensor) -> Tensor:
         """Which samples are: of texts those whose tokens all are, behind the right ones before them."""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of BERT, RoBERTa and T5, by forward hooks on transformers' models.
+"""Layers of BERT, RoBERTa, T5 and decoders, by forward hooks on transformers' models.
 
 A state is a layer's output [n, tokens, d], 0 at tokens that are none; of a T5's decoder its state at its
 start token, with its encoder's output behind.
@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from taugrid_analysis.recompute import decoder
 
 Hook = Callable[[Any, Any, Any], Any]
 
@@ -33,6 +35,8 @@ def stages(model: Any) -> list[torch.nn.Module]:
     if _is_t5(model):
         return [model.encoder.embed_tokens, *model.encoder.block, *model.decoder.block]
     config: Any = model.config
+    if config.model_type in decoder.TYPES:
+        return [model.model.embed_tokens, *model.model.layers]
     inside = getattr(model, config.model_type, model)  # of a masked language model
     return [inside.embeddings, *inside.encoder.layer]
 

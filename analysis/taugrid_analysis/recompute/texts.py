@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""BERT, RoBERTa and T5 as `recompute` runs them: transformers' own models, pooled as their folder says.
+"""BERT, RoBERTa, T5 and decoders as `recompute` runs them: transformers' own, pooled as their folder says.
 
-A masked language model is read at the mask, by its head's own formula; for T5 see t5.py. A batch of texts is
+A masked language model is read at the mask, by its head's own formula; for the others see t5.py and
+decoder.py. A batch of texts is
 one tensor [n, tokens, 5] of ids, types, 1 where a token is in use, 1 where it is the mask, and a text to be
 answered, its ids plus 1 (0 behind its end), so that it is cut, joined and mapped over as pictures are.
 """
@@ -23,12 +24,13 @@ from torch.nn.functional import gelu, layer_norm, linear, relu
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
     PreTrainedConfig,
 )
 
-from taugrid_analysis.recompute import t5
+from taugrid_analysis.recompute import decoder, t5
 from taugrid_analysis.recompute.answers import targets
 
 HEADS = {  # of masked language models
@@ -47,8 +49,14 @@ def is_t5(folder: Path) -> bool:
     return config_of(folder).get("model_type") == "t5"
 
 
+def is_decoder(folder: Path) -> bool:
+    return config_of(folder).get("model_type") in decoder.TYPES
+
+
 def space(folder: Path) -> str:
     """Which one the features lie in."""
+    if is_decoder(folder):
+        return decoder.SPACE
     if is_t5(folder):
         return "decoder's output at the first step"
     return "word head's output at the mask" if masked(folder) else "encoder output"
@@ -73,6 +81,8 @@ def load(folder: Path, weights: bool = True) -> torch.nn.Module:
 
     if is_t5(folder):
         made = make(AutoModelForSeq2SeqLM)
+    elif is_decoder(folder):
+        made = make(AutoModelForCausalLM)
     elif masked(folder):
         made = make(AutoModelForMaskedLM)
         if not made.config.tie_word_embeddings:  # its decoder has biases of its own
@@ -117,6 +127,8 @@ def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) 
     config: Any = model.config
     if config.model_type == "t5":
         return t5.encode(model, p, ids, used)
+    if config.model_type in decoder.TYPES:
+        return decoder.encode(model, p, ids, used)
     offset = config.pad_token_id + 1 if config.model_type == "roberta" else 0
     given = {
         "input_ids": ids,
@@ -145,6 +157,8 @@ def word_rows(model: torch.nn.Module, p: dict[str, Tensor], words: Tensor) -> tu
     config: Any = model.config
     if config.model_type == "t5":
         return t5.word_rows(p, words)
+    if config.model_type in decoder.TYPES:
+        return decoder.word_rows(p, words)
     top = HEADS[config.model_type]
     if config.tie_word_embeddings:
         rows, bias = f"{config.model_type}.embeddings.word_embeddings.weight", f"{top}bias"
@@ -172,6 +186,8 @@ def stage(name: str, config: PreTrainedConfig) -> int:
     """The first stage of the model that uses it: 0 embeddings, 1 the first layer, behind all the head."""
     if config.model_type == "t5":
         return t5.stage(name, config)
+    if config.model_type in decoder.TYPES:
+        return decoder.stage(name, config)
     layers = int(config.num_hidden_layers)
     layer = re.search(r"layer\.(\d+)\.", name)
     return int(layer[1]) + 1 if layer else (layers + 1) * is_head(name)
@@ -185,6 +201,8 @@ def in_order(names: Iterable[str]) -> list[str]:
     names = list(names)
     if "shared.weight" in names:
         return t5.in_order(names)
+    if decoder.WORDS in names:
+        return decoder.in_order(names)
 
     def place(name: str) -> tuple[int, int, bool]:
         if is_head(name):
@@ -204,6 +222,8 @@ def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tens
     """θ0 drawn as Hugging Face draws it: normal, biases 0, gains of norms 1, the padding token's rows 0."""
     if config.model_type == "t5":
         return t5.random_theta(seed, config, parameters)
+    if config.model_type in decoder.TYPES:
+        return decoder.random_theta(seed, config, parameters)
     generator = torch.Generator().manual_seed(seed)
     found = {}
     for name in in_order(parameters):

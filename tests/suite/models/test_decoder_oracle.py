@@ -58,7 +58,8 @@ def rope(kind: str, **more: Any) -> dict[str, Any]:
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8}
 CASES = {
     "llama": Switches("llama"),
-    "llama_tied_with_biases": Switches("llama", {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
+    "llama_tied_with_biases": Switches("llama", {"tie_word_embeddings": True, "attention_bias": True,
+                                                 "mlp_bias": True}),
     "llama_with_as_many_heads_and_wide_ones": Switches("llama", {"num_key_value_heads": 4, "head_dim": 6},
                                                        padded=False),
     "llama3": Switches("llama", rope("llama3", **LLAMA3)),

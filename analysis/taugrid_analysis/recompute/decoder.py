@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Decoder-only language models as `recompute` runs them: transformers' own, read at a prompt's last token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from transformers import PreTrainedConfig
+
+TYPES = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text")
+SPACE = "decoder's output at the last token"
+WORDS, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+INNER = [
+    "input_layernorm",
+    *("q_proj.weight", "q_proj.bias", "k_proj.weight", "v_proj.weight", "k_proj.bias", "v_proj.bias"),
+    *("q_norm", "k_norm", "o_proj.weight", "o_proj.bias", "post_attention_layernorm"),
+    *("pre_feedforward_layernorm", "gate_proj.weight", "up_proj.weight", "gate_proj.bias", "up_proj.bias"),
+    *("down_proj.weight", "down_proj.bias", "post_feedforward_layernorm"),
+]
+
+
+def encode(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tensor) -> Tensor:
+    """[n, features]: the state at each text's last token, behind the last norm.
+
+    Texts are padded behind their ends, where no token before them looks: no mask is needed.
+    """
+    own = {name.removeprefix("model."): v for name, v in p.items() if name.startswith("model.")}
+    given = {"input_ids": ids, "use_cache": False}
+    states: Tensor = functional_call(model.get_submodule("model"), own, (), given).last_hidden_state
+    is_last = used - torch.nn.functional.pad(used[:, 1:], (0, 1))
+    return (states * is_last[:, :, None]).sum(1)
+
+
+def word_rows(p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of the head, or of the embeddings where it is them, and no biases."""
+    rows = p[HEAD if HEAD in p else WORDS][words]
+    return rows, rows.new_zeros(len(words))
+
+
+def capped(config: PreTrainedConfig, logits: Tensor) -> Tensor:
+    """cap·tanh(logits/cap), as Gemma 2 has it."""
+    cap = getattr(config, "final_logit_softcapping", None)
+    return logits if cap is None else cap * torch.tanh(logits / cap)
+
+
+def _layer(name: str) -> int | None:
+    found = re.match(r"model\.layers\.(\d+)\.", name)
+    return int(found[1]) if found else None
+
+
+def stage(name: str, config: PreTrainedConfig) -> int:
+    """The first stage of the model that uses it: 0 embeddings, 1 the first layer, last norm and head."""
+    told: Any = config
+    layer = _layer(name)
+    if layer is not None:
+        return layer + 1
+    return 0 if name == WORDS else int(told.num_hidden_layers) + 1
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """The parameters as θ holds them: embeddings, layers, the last norm, a head of its own."""
+
+    def place(name: str) -> tuple[int, int]:
+        layer = _layer(name)
+        if layer is not None:
+            return layer, next(i for i, part in enumerate(INNER) if f".{part}" in name)
+        return (-1, 0) if name == WORDS else (1_000_000, int(name == HEAD))
+
+    return sorted(names, key=place)
+
+
+def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+    """θ0 drawn as Hugging Face draws it: normal, biases 0, norms that multiply by 1."""
+    told: Any = config
+    generator = torch.Generator().manual_seed(seed)
+    found = {}
+    for name in in_order(parameters):
+        values = torch.zeros(parameters[name].shape, dtype=torch.float32)
+        if name.endswith("norm.weight"):
+            values.fill_(float(not told.model_type.startswith("gemma")))
+        elif name.endswith("weight"):
+            values.normal_(0, told.initializer_range, generator=generator)
+        found[name] = values
+    return found
