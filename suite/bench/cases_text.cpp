@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A model of texts, of MiniLM's shape, 22.6 M parameters, on sequences of 8 to 32 tokens, padded to 32, and
-// on full ones of 32: training steps of all of θ, evaluation, λ_max and the NTK. Flops are counted as in
-// cases_model.cpp, of the tokens in use.
+// Models of texts: one of MiniLM's shape, 22.6 M parameters, on sequences of 8 to 32 tokens, padded to 32,
+// and on full ones of 32; and six decoder layers of SmolLM2-135M's shape, 22.4 M parameters with a small
+// vocabulary, on full prompts of 64 tokens. Training steps of all of θ, evaluation, λ_max and the NTK. Flops
+// are counted as in cases_model.cpp, of the tokens in use.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -26,23 +27,40 @@ namespace {
 constexpr const char* minilm = R"({"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 384,
   "intermediate_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12, "hidden_act": "gelu",
   "max_position_embeddings": 32, "type_vocab_size": 2, "vocab_size": 30522, "layer_norm_eps": 1e-12})";
-constexpr std::int64_t texts = 64, tokens = 32, step_texts = 16, text_ntk_points = 8, text_logits = 2;
+constexpr const char* smollm2 = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+  "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 9,
+  "num_key_value_heads": 3, "head_dim": 64, "max_position_embeddings": 64, "vocab_size": 2000,
+  "rms_norm_eps": 1e-5, "tie_word_embeddings": true,
+  "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0}})";
+constexpr std::int64_t text_logits = 2;
+
+/// A model and its texts: token ids from `first_id` on, of equal lengths or not.
+struct TextShape {
+  const char *cases, *folder, *config;
+  std::int64_t texts, tokens, first_id, last_id;
+  bool full;
+  std::int64_t step_texts, hessian_texts, ntk_texts;  ///< the first ones of `texts`
+};
+constexpr TextShape shapes[] = {{"text/", "minilm", minilm, 64, 32, 1000, 30000, false, 16, 16, 8},
+                                {"text/full_", "minilm_full", minilm, 64, 32, 1000, 30000, true, 16, 16, 8},
+                                {"decoder/", "smollm2", smollm2, 16, 64, 0, 2000, true, 8, 2, 4}};
 
 /// The model, texts, a frozen cosine head, and what a run of a case leaves behind.
 struct TextState {
-  TextState(const Fixture& x, bool full) : encoder(models::make_encoder(minilm, "the bench's MiniLM")) {
+  TextState(const Fixture& x, const TextShape& of)
+      : encoder(models::make_encoder(of.config, "the bench's model of texts")), tokens(of.tokens) {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(11);
     const auto start_on_host = encoder->random_state(8);
-    auto ids = at::randint(1000, 30000, {texts, tokens}, generator, at::kLong);
-    const auto lengths = at::randint(8, tokens + 1, {texts}, generator, at::kLong);
-    (full ? lengths : lengths.select(0, 0)).fill_(tokens);
+    auto ids = at::randint(of.first_id, of.last_id, {of.texts, tokens}, generator, at::kLong);
+    const auto lengths = at::randint(8, tokens + 1, {of.texts}, generator, at::kLong);
+    (of.full ? lengths : lengths.select(0, 0)).fill_(tokens);
     ids.masked_fill_(at::arange(tokens).unsqueeze(0) >= lengths.unsqueeze(1), 0);
     auto weight = at::randn({classes, encoder->width()}, generator);
     weight /= weight.norm(2, 1, true);
-    labels = at::randint(0, classes, {texts}, generator, at::kLong);
+    labels = at::randint(0, classes, {of.texts}, generator, at::kLong);
     store::TensorFile file;  // for the peers
     file.tensors = {{"ids", ids}, {"lengths", lengths}, {"labels", labels}, {"head", weight}};
-    const auto folder = x.folder() / (full ? "minilm_full" : "minilm");
+    const auto folder = x.folder() / of.folder;
     models::write_checkpoint(folder, *encoder, start_on_host);
     store::write_safetensors(folder / "inputs.safetensors", file);
     const auto device = x.runtime().device();
@@ -71,6 +89,7 @@ struct TextState {
   double bytes() const { return 4 * static_cast<double>(encoder->layout().size()); }
 
   std::unique_ptr<models::Encoder> encoder;
+  std::int64_t tokens;
   models::State start;
   models::Batch batch;
   models::Readout head;
@@ -78,12 +97,13 @@ struct TextState {
 };
 
 /// A step over every block; a linear regime's is at θ0 + τ.
-Work text_step(const Fixture& x, const char* regime_name, bool full) {
+Work text_step(const Fixture& x, const char* regime_name, const TextShape& shape) {
   struct State : TextState {
-    State(const Fixture& fixture, const study::Regime& of, bool all_full)
-        : TextState(fixture, all_full),
+    State(const Fixture& fixture, const study::Regime& of, const TextShape& texts)
+        : TextState(fixture, texts),
           regime(of),
-          in({{batch.narrow(0, step_texts), labels.narrow(0, 0, step_texts), &head, 1.0 / step_texts}}),
+          in({{batch.narrow(0, texts.step_texts), labels.narrow(0, 0, texts.step_texts), &head,
+               1.0 / static_cast<double>(texts.step_texts)}}),
           loss(*encoder, of, start, {}),
           step(theta, encoder->layout(), {}, [this](const at::Tensor& point, at::Tensor& gradient) {
             return loss(point, in, gradient).sum();
@@ -96,13 +116,13 @@ Work text_step(const Fixture& x, const char* regime_name, bool full) {
     training::TrainingLoss loss;
     TrainingStep step;
   };
-  const auto s = std::make_shared<State>(x, study::regime(regime_name), full);
+  const auto s = std::make_shared<State>(x, study::regime(regime_name), shape);
   Work work;
   work.run = [s] { s->step.run(); };
-  work.flops = step_texts * s->in_use(step_texts) *
+  work.flops = static_cast<double>(shape.step_texts) * s->in_use(shape.step_texts) *
                training::step_flops_an_input(s->regime, {}, models::Cost(*s->encoder));
   work.bytes = 9 * s->bytes();
-  work.items = step_texts;
+  work.items = static_cast<double>(shape.step_texts);
   work.unit = "texts";
   work.tolerance = 1e-2;
   work.error = [s] {
@@ -123,16 +143,16 @@ Work text_step(const Fixture& x, const char* regime_name, bool full) {
 }
 
 /// Logits of all texts.
-Work text_forward(const Fixture& x, bool full) {
-  const auto s = std::make_shared<TextState>(x, full);
+Work text_forward(const Fixture& x, const TextShape& shape) {
+  const auto s = std::make_shared<TextState>(x, shape);
   Work work;
   work.run = [s, blocks = s->encoder->layout().views(s->start.theta)] {
     const at::NoGradGuard no_grad;
     s->found = s->head.logits(s->encoder->encode(blocks, s->batch));
   };
-  work.flops = s->flops(texts);
+  work.flops = s->flops(shape.texts);
   work.bytes = s->bytes();
-  work.items = texts;
+  work.items = static_cast<double>(shape.texts);
   work.unit = "texts";
   work.tolerance = 1e-4;
   work.error = [s] {
@@ -150,14 +170,14 @@ Work text_forward(const Fixture& x, bool full) {
 }
 
 /// λ_max of the training loss at θ0, as cases_hessian.cpp takes that of images.
-Work text_lambda_max(const Fixture& x, bool full) {
-  const auto s = std::make_shared<TextState>(x, full);
+Work text_lambda_max(const Fixture& x, const TextShape& shape) {
+  const auto s = std::make_shared<TextState>(x, shape);
   const auto found = std::make_shared<spectral::EigenResult>();
   spectral::EigenOptions options;
   options.tolerance = 1e-2;
   options.max_products = 100;
   options.seed = 5;
-  const auto loss = s->loss(step_texts, s->head);
+  const auto loss = s->loss(shape.hessian_texts, s->head);
   Work work;
   work.run = [s, found, loss, options] {
     const autodiff::HessianVectorProduct hessian(s->encoder->layout(), loss, s->start.theta);
@@ -165,7 +185,7 @@ Work text_lambda_max(const Fixture& x, bool full) {
   };
   work.run();  // the flops depend on how many products it takes, the same in every run
   const auto products = static_cast<double>(found->products);
-  work.flops = (3 + 6 * products) * s->flops(step_texts);
+  work.flops = (3 + 6 * products) * s->flops(shape.hessian_texts);
   work.bytes = 3 * products * s->bytes();
   work.items = products;
   work.unit = "products";
@@ -183,25 +203,25 @@ Work text_lambda_max(const Fixture& x, bool full) {
 }
 
 /// K of the first logits.
-Work text_ntk(const Fixture& x, bool full) {
-  const auto s = std::make_shared<TextState>(x, full);
-  const auto of = s->batch.narrow(0, text_ntk_points);
+Work text_ntk(const Fixture& x, const TextShape& shape) {
+  const auto s = std::make_shared<TextState>(x, shape);
+  const auto of = s->batch.narrow(0, shape.ntk_texts);
   const auto logits = [s, of](const std::vector<autodiff::Recorded>& p) {
     return s->head.logits(s->encoder->encode(p, of));
   };
   std::vector<std::int64_t> which(text_logits);
   std::iota(which.begin(), which.end(), 0);
   Work work;
-  work.run = [s, logits, which] {
-    s->found = tangent::ntk_gram(s->encoder->layout(), logits, s->start.theta, which, {0, text_ntk_points});
+  work.run = [s, logits, which, points = shape.ntk_texts] {
+    s->found = tangent::ntk_gram(s->encoder->layout(), logits, s->start.theta, which, {0, points});
   };
-  const double n = text_ntk_points;
-  work.flops = s->flops(text_ntk_points) * (1 + text_logits);
+  const auto n = static_cast<double>(shape.ntk_texts);
+  work.flops = s->flops(shape.ntk_texts) * (1 + text_logits);
   work.bytes = s->bytes();
   work.items = n * n * text_logits;
   work.unit = "entries";
   work.tolerance = 1e-4;
-  work.error = [s] {  // two entries from two whole gradients in float64
+  work.error = [s, other = shape.ntk_texts - 3] {  // two entries from two whole gradients in float64
     const auto head = s->head.to(at::kDouble);
     const auto gradient = [&](std::int64_t i) {
       return autodiff::gradient(
@@ -212,10 +232,10 @@ Work text_ntk(const Fixture& x, bool full) {
                  s->start.theta.to(at::kDouble))
           .gradient;
     };
-    const auto a = gradient(0), b = gradient(5);
+    const auto a = gradient(0), b = gradient(other);
     const double scale = a.dot(a).item<double>();
     return std::max(std::abs(s->found[1][0][0].item<double>() - scale),
-                    std::abs(s->found[1][0][5].item<double>() - a.dot(b).item<double>())) /
+                    std::abs(s->found[1][0][other].item<double>() - a.dot(b).item<double>())) /
            scale;
   };
   work.results = [s] {
@@ -230,13 +250,14 @@ Work text_ntk(const Fixture& x, bool full) {
 
 std::vector<Case> text_cases(const Fixture& x) {
   std::vector<Case> cases;
-  for (const bool full : {false, true}) {
-    const std::string name = full ? "text/full_" : "text/";
-    cases.push_back({name + "forward", [&x, full] { return text_forward(x, full); }});
-    cases.push_back({name + "step", [&x, full] { return text_step(x, "standard", full); }});
-    if (!full) cases.push_back({name + "step_linear", [&x, full] { return text_step(x, "linear", full); }});
-    cases.push_back({name + "lambda_max", [&x, full] { return text_lambda_max(x, full); }});
-    cases.push_back({name + "ntk", [&x, full] { return text_ntk(x, full); }});
+  for (const auto& shape : shapes) {
+    const std::string name = shape.cases;
+    cases.push_back({name + "forward", [&x, &shape] { return text_forward(x, shape); }});
+    cases.push_back({name + "step", [&x, &shape] { return text_step(x, "standard", shape); }});
+    if (name != "text/full_")
+      cases.push_back({name + "step_linear", [&x, &shape] { return text_step(x, "linear", shape); }});
+    cases.push_back({name + "lambda_max", [&x, &shape] { return text_lambda_max(x, shape); }});
+    cases.push_back({name + "ntk", [&x, &shape] { return text_ntk(x, shape); }});
   }
   return cases;
 }
