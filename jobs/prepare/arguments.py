@@ -215,6 +215,15 @@ model's own; with --new-tokens DIR those that are not become tokens of a copy of
 A T5 (T5ForConditionalGeneration, as Flan-T5 is) has prompts without a mask, and its words are what it answers, of any
 number of tokens, all of which are learnt and scored; with --answers first the first token of each alone is read, which
 no other word may begin with.
+
+A decoder (model_type llama, mistral, qwen2, qwen3, gemma2, gemma3_text or gpt2) has such prompts too, and is read at
+their last token by the first token of each word:
+
+  --prompt "Review: {text}\\nSentiment:" --words 1=positive 0=negative
+
+A prompt ends with a word or a sign, no white space: a word brings its space along. What the tokenizer puts before a
+text stays (a beginning), what it puts behind is left off (an end). With --chat the prompt is a user's message in the
+folder's chat template, behind which the assistant answers. \\n in a prompt is a new line.
 """
 
 
@@ -230,7 +239,8 @@ missing is listed with where it is expected. The columns of sources were checked
 """
 
 
-ANSWERS = "of a T5: all tokens of a class's answer, or the first alone (whole)"
+ANSWERS = "of a T5: all tokens of a class's answer, or the first alone (whole; of a decoder first)"
+FOLDER = "folder of a BERT, RoBERTa, T5 or decoder (the packaged MiniLM)"
 
 
 def add_text(commands) -> None:  # type: ignore[no-untyped-def]
@@ -240,7 +250,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     text.add_argument("input", type=Path, help="FILE or DIR")
     text.add_argument("--task", help="name of the task and of its file; without it the input's name")
     text.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
-    text.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT, RoBERTa, T5 (the packaged MiniLM)")
+    text.add_argument("--model", type=Path, metavar="DIR", help=FOLDER)
     text.add_argument("--text", default="text", metavar="COLUMN", help="the texts (text): a name, or a number from 1")
     text.add_argument("--second", metavar="COLUMN", help="second texts, of pairs")
     text.add_argument("--label", default="label", metavar="COLUMN", help="the labels (label)")
@@ -258,12 +268,15 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     )
     text.add_argument("--prompt", metavar="TEMPLATE", help="with {text}, and for a masked language model one {mask}")
     text.add_argument(
+        "--chat", action="store_true", help="the prompt is a message in the chat template of a decoder's folder"
+    )
+    text.add_argument(
         "--words", nargs="+", metavar="CLASS=WORD", help="what stands at the mask, or is answered (the class's name)"
     )
     text.add_argument(
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each label word is a token"
     )
-    text.add_argument("--answers", choices=("whole", "first"), default="whole", help=ANSWERS)
+    text.add_argument("--answers", choices=("whole", "first"), help=ANSWERS)
     text.add_argument("--tokens", type=int, default=128, metavar="N", help="longer texts are cut (128)")
     text.add_argument("--per-class", type=int, metavar="K", help="so many training texts of each class (all)")
     text.add_argument("--validation", type=int, metavar="N", help="so many, as many of each class (all)")
@@ -283,12 +296,12 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     tasks.add_argument(
         "--data-location", type=Path, default=Path("~/data"), metavar="DIR", help="where the sets lie (~/data)"
     )
-    tasks.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT, RoBERTa, T5 (the packaged MiniLM)")
+    tasks.add_argument("--model", type=Path, metavar="DIR", help=FOLDER)
     tasks.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
     tasks.add_argument(
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each of the set's words is a token"
     )
-    tasks.add_argument("--answers", choices=("whole", "first"), default="whole", help=ANSWERS)
+    tasks.add_argument("--answers", choices=("whole", "first"), help=ANSWERS)
     tasks.add_argument(
         "--answer-tokens", type=int, default=32, metavar="N", help="of an answer that is a text, at most (32)"
     )
