@@ -279,7 +279,7 @@ def test_the_default_comes_out_of_its_archive(
 
     def texts(_folder: Path, _task: dict[str, Any]) -> Texts:
         made = Texts()
-        for row in range(1600):
+        for row in range(2400):
             made.add(f"the film {row} was {WORDS[row % 20]}", "positive" if row % 2 else "negative", str(row))
         return made
 
