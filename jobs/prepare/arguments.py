@@ -232,7 +232,7 @@ TEXT_TASKS = """\
 Pack the papers' language tasks from data sets on disk, with their templates and label words, or, for an encoder, with
 label sentences (of the 12). jobs/prepare/texts/tasks.toml declares them: source, columns, template, words. Sets 12 and
 70 are of task vector bases (masked language models, encoders), glue of Flan-T5, t5 of T5-base; of the latter STS-B,
-SQuAD, CommonGen and MultiNews are answered by texts.
+SQuAD, CommonGen and MultiNews are answered by texts. A decoder reads a T5's prompts, by its answers' first tokens.
 
 Each set lies in DIR/TASK: what datasets.save_to_disk writes, or train, validation and test as .parquet, .csv or .jsonl
 with the source's own columns, or as .tsv with the label and then the prompt's columns, without a line of names. What is
