@@ -33,6 +33,7 @@ LAYER = {  # of a Llama: names in GGUF, and in transformers
 }
 OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 CONTROL, OWN_WORD = 3, 4  # kinds of tokens
+LETTERS_MOST = 1000  # of a token whose merges are to be found
 LLAMA_3 = "|".join(  # the words of Llama 3's texts
     (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
@@ -223,13 +224,13 @@ def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float
 
 
 def tokenizer_of(file: File) -> Any:
-    """A byte-level tokenizer of the file's tokens and merges."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+    """A tokenizer of the file's tokens: byte-level with its merges, or as SentencePiece's with its scores."""
+    from tokenizers import AddedToken, processors
 
     kind, cut = file.held("tokenizer.ggml.model"), file.held("tokenizer.ggml.pre", "gpt-2")
-    if kind != "gpt2" or cut not in CUTS:
+    if kind not in ("gpt2", "llama") or (kind == "gpt2" and cut not in CUTS):
         raise InputError(
-            f"{file.path}: its tokenizer is {shown(str(kind))}, {shown(str(cut))}; expected gpt2, one of "
+            f"{file.path}: its tokenizer is {shown(str(kind))}, {shown(str(cut))}; expected llama, or gpt2 with one of "
             f"{', '.join(CUTS)}"
         )
     words, kinds = file.words("tokenizer.ggml.tokens"), file.held("tokenizer.ggml.token_type", [])
@@ -237,6 +238,25 @@ def tokenizer_of(file: File) -> Any:
         raise InputError(
             f"{file.path}: tokenizer.ggml.tokens has a token twice, or no kind of each; expected each once"
         )
+    tokenizer = byte_level(file, words, cut) if kind == "gpt2" else sentencepiece(file, words)
+    tokenizer.add_tokens(
+        [
+            AddedToken(word, special=kind == CONTROL, normalized=False)
+            for word, kind in zip(words, kinds, strict=False)
+            if kind in (CONTROL, OWN_WORD)
+        ]
+    )
+    single, named = ["$A"], []
+    if file.held("tokenizer.ggml.add_bos_token", kind == "llama" or cut == "llama-bpe"):
+        number = file.number("tokenizer.ggml.bos_token_id", least=0, most=len(words) - 1)
+        single, named = [words[number], "$A"], [(words[number], number)]
+    tokenizer.post_processor = processors.TemplateProcessing(single=single, special_tokens=named)
+    return tokenizer
+
+
+def byte_level(file: File, words: list[str], cut: str) -> Any:
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+
     known = set(words)
     merges = [tuple(each.split(" ")) for each in file.words("tokenizer.ggml.merges")]
     for merge in merges:
@@ -250,18 +270,24 @@ def tokenizer_of(file: File) -> Any:
     if cut == "llama-bpe":
         level = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA_3), "isolated"), level])
     tokenizer.pre_tokenizer, tokenizer.decoder = level, decoders.ByteLevel()
-    tokenizer.add_tokens(
-        [
-            AddedToken(word, special=kind == CONTROL, normalized=False)
-            for word, kind in zip(words, kinds, strict=False)
-            if kind in (CONTROL, OWN_WORD)
-        ]
-    )
-    if file.held("tokenizer.ggml.add_bos_token", cut == "llama-bpe"):
-        number = file.number("tokenizer.ggml.bos_token_id", least=0, most=len(words) - 1)
-        first = words[number]
-        tokenizer.post_processor = processors.TemplateProcessing(single=[first, "$A"], special_tokens=[(first, number)])
     return tokenizer
+
+
+def sentencepiece(file: File, words: list[str]) -> Any:
+    """Two tokens merge where they make a token, that of the best score first: transformers' LlamaTokenizer."""
+    from transformers import LlamaTokenizer
+    from transformers.tokenization_utils_base import generate_merges
+
+    scores = file.held("tokenizer.ggml.scores")
+    if not isinstance(scores, list) or len(scores) != len(words):
+        raise InputError(f"{file.path}: tokenizer.ggml.scores is no list of {len(words)} numbers; expected one a token")
+    if longest := next((word for word in words if len(word) > LETTERS_MOST), ""):
+        raise InputError(
+            f"{file.path}: the token {shown(longest[:40])}… has {len(longest)} letters; expected at most {LETTERS_MOST}"
+        )
+    vocabulary = {word: number for number, word in enumerate(words)}
+    merges = generate_merges(vocabulary, dict(zip(words, scores, strict=True)))
+    return LlamaTokenizer(vocab=vocabulary, merges=merges).backend_tokenizer
 
 
 def digest_of(path: Path) -> str:
