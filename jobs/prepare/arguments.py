@@ -26,7 +26,7 @@ zero-shot head and the class names.
   python jobs/prepare language --out data/language          MiniLM and the twelve default language tasks
   python jobs/prepare language --all                        … and twelve further ones
   python jobs/prepare language --t5 --out data/t5_mini      six of them for a small T5 that is trained here
-  python jobs/prepare decoder --out data/decoder            SmolLM2-135M-Instruct and ten tasks in its prompts
+  python jobs/prepare decoder --out data/decoder            SmolLM2-135M-Instruct and eleven tasks in its prompts
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
                                                             the papers' eight tasks and ImageNet, at CLIP's size, and
                                                             the twelve with which the field has fourteen and twenty
