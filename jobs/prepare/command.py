@@ -81,6 +81,10 @@ def run(options: argparse.Namespace) -> None:
             language_t5.prepare(options.out, options.packages, say)
         else:
             language.prepare(options.out, options.packages, options.task, options.all, say)
+    elif options.command == "decoder":
+        from texts import decoder
+
+        decoder.prepare(options.out, options.packages, options.gguf, options.task, say)
     elif options.command == "convert-checkpoints":
         from checkpoints import convert
 

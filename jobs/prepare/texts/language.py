@@ -40,6 +40,16 @@ def controls() -> dict[str, Any]:
     return {name: table["tasks"][control["of"]] | control for name, control in table["controls"].items()}
 
 
+def resolved(task: dict[str, Any]) -> dict[str, Any]:
+    """A task's declaration with what its source needs: the archive's facts, the labels that it looks for."""
+    task = dict(task)
+    if "archive" in task:
+        task["archive"] = facts()["archives"][task["archive"]]
+    if task["read"] == "gcide_field":
+        task["labels"] = [match for _, match, _ in task["classes"]]
+    return task
+
+
 def classes_of(task: dict[str, Any]) -> list[Class]:
     template = task.get("template", "{}")
     return [Class(name, match, [template.replace("{}", words)]) for name, match, words in task["classes"]]
@@ -87,15 +97,12 @@ def prepare(out: Path, packages: Path, only: list[str], every: bool, say: Say) -
     model = minilm.text_model()
     say(COUNTS_TITLE)
     for name in only or (tasks if every else usual):
-        path, task = out / f"{name}.h5", dict(tasks[name])
+        path = out / f"{name}.h5"
         if already_built(path, built_from(name)):
             say(f"{summary(path)} (unchanged)")
             continue
-        if "archive" in task:
-            task["archive"] = table["archives"][task["archive"]]
+        task = resolved(tasks[name])
         classes = classes_of(task)
-        if task["read"] == "gcide_field":
-            task["labels"] = [each.match for each in classes]
         about = {each: task[each] for each in ("source", "license", "title", "label", "group", "split_rule")}
         about["derived"] = "yes" if task["derived"] else "no"
         texts = SOURCES[task["read"]](packages, task)

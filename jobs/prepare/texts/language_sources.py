@@ -67,13 +67,13 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def archive(folder: Path, name: str, sha256: str) -> bytes:
-    """A PyPI archive that jobs/setup.sh --language has downloaded: read as data, nothing of it is installed."""
+def archive(folder: Path, name: str, sha256: str, setup: str = "--language") -> bytes:
+    """A PyPI archive that jobs/setup.sh has downloaded: read as data, nothing of it is installed."""
     path = folder / name
     try:
         held = path.read_bytes()
     except OSError:
-        raise InputError(f"{path}: not found; expected what jobs/setup.sh --language downloads") from None
+        raise InputError(f"{path}: not found; expected what jobs/setup.sh {setup} downloads") from None
     if (digest := hashlib.sha256(held).hexdigest()) != sha256:
         raise InputError(f"{path}: has sha256 {digest}; expected {sha256}")
     return held

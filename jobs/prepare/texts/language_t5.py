@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from packed import COUNTS_TITLE, Say, already_built, code
-from texts.language import CHOICE, CODE, SOURCES, facts, summary
+from texts.language import CHOICE, CODE, SOURCES, facts, resolved, summary
 from texts.language_sources import Texts
 from texts.model import TextModel
 from texts.pack import Choice, Class, pack, write
@@ -51,12 +51,7 @@ class Read:
         self.texts = cache(self._texts)
 
     def task(self, name: str) -> dict[str, Any]:
-        task = dict(self.table["tasks"][name])
-        if "archive" in task:
-            task["archive"] = self.table["archives"][task["archive"]]
-        if task["read"] == "gcide_field":
-            task["labels"] = [match for _, match, _ in task["classes"]]
-        return task
+        return resolved(self.table["tasks"][name])
 
     def _texts(self, name: str) -> Texts:
         task = self.task(name)

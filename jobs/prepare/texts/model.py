@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A text encoder's folder, as the program reads it: its tokenizer, and embeddings of sentences for zero-shot heads."""
+"""A text model's folder, as the program reads it: its tokenizer, and embeddings of sentences for zero-shot heads."""
 
 import json
 import os
@@ -18,10 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errors import InputError, one_line, shown
-from texts.prompts import Prompt, fit, of_parts
+from texts.prompts import Prompt, check_end, fit, of_parts
 from walk import regular
 
-TYPES = ("bert", "roberta", "t5")
+DECODERS = {  # what transformers takes for the vocabulary and the longest text where config.json is silent
+    "llama": (32000, 2048),
+    "mistral": (32000, 131072),
+    "qwen2": (151936, 32768),
+    "qwen3": (151936, 32768),
+    "gemma2": (256000, 8192),
+    "gemma3_text": (262208, 131072),
+    "gpt2": (50257, 1024),
+}
+TYPES = ("bert", "roberta", "t5", *DECODERS)
 TOKENS_MOST = 128  # of a label sentence
 JSON_MOST = 64 << 20  # bytes of a file
 NUMBER_MOST = 100_000_000  # as the program takes a vocabulary
@@ -150,16 +159,17 @@ class TextModel:
         with tokenizing(path):
             self.tokenizer = Tokenizer.from_file(str(path))
         self.tokenizer.no_padding()
-        self.is_t5 = kind == "t5"
+        self.is_t5, self.is_decoder = kind == "t5", kind in DECODERS
         numbers = folder / "config.json", self.config
         words = self.tokenizer.get_vocab_size()
-        rows = whole_number(*numbers, "vocab_size", 32128 if self.is_t5 else 30522)
+        usual_rows, usual_places = DECODERS.get(kind, (32128 if self.is_t5 else 30522, 512))
+        rows = whole_number(*numbers, "vocab_size", usual_rows)
         if words > rows:
             raise InputError(f"{path}: has {words} tokens; expected at most the model's vocabulary of {rows}")
         offset = 0 if kind != "roberta" else whole_number(*numbers, "pad_token_id", 1, 0) + 1
-        places = whole_number(*numbers, "n_positions" if self.is_t5 else "max_position_embeddings", 512)
-        self.tokens_most = places - offset
-        self.tells_types = not self.is_t5 and whole_number(*numbers, "type_vocab_size", 2) > 1
+        name = "n_positions" if kind in ("t5", "gpt2") else "max_position_embeddings"
+        self.tokens_most = whole_number(*numbers, name, usual_places) - offset
+        self.tells_types = not self.answers_behind and whole_number(*numbers, "type_vocab_size", 2) > 1
         self.unknown = next((t for w in UNKNOWN if (t := self.tokenizer.token_to_id(w)) is not None), -1)
 
     @property
@@ -174,9 +184,19 @@ class TextModel:
         return not pooled and str(named[0]).endswith(("ForMaskedLM", "ForPreTraining"))
 
     @property
+    def answers_behind(self) -> bool:
+        """Whether it answers behind the prompt, which so has no mask."""
+        return self.is_t5 or self.is_decoder
+
+    @property
     def prompted(self) -> bool:
         """Whether it reads prompts and label words."""
-        return self.masked_lm or self.is_t5
+        return self.masked_lm or self.answers_behind
+
+    @property
+    def called(self) -> str:
+        """What messages call such a model."""
+        return "a T5" if self.is_t5 else "a decoder" if self.is_decoder else "a masked language model"
 
     @cached_property
     def mask(self) -> str:
@@ -191,15 +211,27 @@ class TextModel:
                 return word
         raise InputError(f"{self.folder / 'tokenizer.json'}: has no mask; expected one of {', '.join(MASKS)}")
 
-    def encoded(self, texts: list[Any]) -> list[Any]:
-        """The tokenizer's encodings of texts, or of pairs."""
+    def encoded(self, texts: list[Any], special: bool = True) -> list[Any]:
+        """The tokenizer's encodings of texts, or of pairs; without `special` it adds no tokens of its own."""
         with tokenizing(self.folder / "tokenizer.json"):
-            return list(self.tokenizer.encode_batch(texts))
+            return list(self.tokenizer.encode_batch(texts, add_special_tokens=special))
 
-    def word_tokens(self, word: str) -> list[int]:
-        """Returns the tokens of a word within a text: for RoBERTa, a word with a space before it."""
-        with tokenizing(self.folder / "tokenizer.json"):
-            return [int(token) for token in self.tokenizer.encode(f" {word}", add_special_tokens=False).ids]
+    def word_tokens(self, word: str, prompt: Prompt | None = None) -> list[int]:
+        """Returns the tokens of a word within a text: for RoBERTa, a word with a space before it. A decoder's are those
+        that the word adds to a prompt. Raises InputError where it changes the prompt's own tokens."""
+        if not self.is_decoder or prompt is None:
+            with tokenizing(self.folder / "tokenizer.json"):
+                return [int(token) for token in self.tokenizer.encode(f" {word}", add_special_tokens=False).ids]
+        self.tokenizer.no_truncation()
+        before, _ = prompt.fill({name: "text" for name in prompt.columns}, "")
+        check_end(prompt, before)
+        short, long = (list(each.ids) for each in self.encoded([before, before + prompt.gap + word], special=False))
+        if long[: len(short)] != short:
+            raise InputError(
+                f'the prompt "{shown(prompt.template)}": its last token changes where "{shown(word)}" stands behind '
+                "it; expected a prompt that ends with a word or a sign"
+            )
+        return [int(token) for token in long[len(short) :]]
 
     def answer_tokens(self, text: str) -> list[int]:
         """Returns the tokens of what a T5 answers, with the end that its tokenizer gives a text."""
@@ -209,16 +241,20 @@ class TextModel:
 
     def encode_prompts(self, prompt: Prompt, rows: Sequence[Sequence[str]], most: int) -> Tokens:
         """`rows` hold what stands in the prompt's columns. Texts are cut to `most` tokens in all; the mask and the
-        template's words stay. Raises InputError for a text without a token, for two masks, and where that cannot be."""
+        template's words stay. What a decoder's tokenizer adds behind a text, an end, is left off, for the answer stands
+        there. Raises InputError for a text without a token, for two masks, and where that cannot be."""
         if not 3 <= most <= self.tokens_most:
             raise InputError(f"--tokens {most}: expected 3 to {self.tokens_most}, which {self.folder} takes")
-        mask = "" if self.is_t5 else self.mask
+        mask = "" if self.answers_behind else self.mask
         filled = [prompt.fill(of_parts(prompt, row), mask) for row in rows]
+        if self.is_decoder:
+            for text, _ in filled:
+                check_end(prompt, text)
         self.tokenizer.no_truncation()
-        encodings = self.encoded([text for text, _ in filled])
-        token = None if self.is_t5 else self.tokenizer.token_to_id(mask)
+        encodings = self.encoded([text for text, _ in filled], prompt.special)
+        token = None if self.answers_behind else self.tokenizer.token_to_id(mask)
         fitted = [
-            fit(encoding, spans, token, most, f'text {row + 1}, "{text[:40]}"')
+            fit(encoding, spans, token, most, f'text {row + 1}, "{text[:40]}"', keep_end=not self.is_decoder)
             for row, (encoding, (text, spans)) in enumerate(zip(encodings, filled, strict=True))
         ]
         lengths = np.array([len(each.ids) for each in fitted], np.int32)

@@ -10,6 +10,7 @@ from errors import InputError, shown
 from packed import check_task, name_of
 from splits import SPLIT_NAMES
 from texts import minilm
+from texts.chat import in_chat
 from texts.model import TextModel
 from texts.new_tokens import unknown_words, with_new_tokens
 from texts.pack import Choice, Class, pack, write
@@ -86,9 +87,10 @@ def give_words(classes: list[Class], given: list[str]) -> None:
 
 
 def prompt_of(options: argparse.Namespace, model: TextModel) -> Prompt | None:
-    """That of --prompt. A masked language model or a T5 needs one, and what else a prompt excludes is refused."""
+    """That of --prompt. A masked language model, a T5 or a decoder needs one, and what else a prompt excludes is
+    refused."""
     if options.prompt is None:
-        for name in ("words", "new_tokens"):
+        for name in ("words", "new_tokens", "chat"):
             if getattr(options, name):
                 raise InputError(f"--{name.replace('_', '-')}: belongs to --prompt; expected it too")
         if model.masked_lm:
@@ -96,19 +98,25 @@ def prompt_of(options: argparse.Namespace, model: TextModel) -> Prompt | None:
                 f"{model.folder}: is a masked language model; expected --prompt with a {{mask}}, or a "
                 "modules.json beside it that says how its tokens are pooled"
             )
-        if model.is_t5:
-            raise InputError(f"{model.folder}: is a T5; expected --prompt, and --words that it answers")
+        if model.answers_behind:
+            raise InputError(f"{model.folder}: is {model.called}; expected --prompt, and --words that it answers")
         return None
     if not model.prompted:
         raise InputError(
-            f"{model.folder / 'config.json'}: is no masked language model, which --prompt needs; expected "
-            "architectures to name one (BertForMaskedLM, RobertaForMaskedLM) and no modules.json"
+            f"{model.folder / 'config.json'}: is no masked language model, T5 or decoder, which --prompt needs; "
+            "expected architectures to name one (BertForMaskedLM, RobertaForMaskedLM) and no modules.json"
         )
     if options.template:
         raise InputError("--template: is of label sentences; expected --words beside --prompt")
-    if model.is_t5 and options.new_tokens is not None:
+    if model.answers_behind and options.new_tokens is not None:
         raise InputError(f"--new-tokens: belongs to a masked language model; {model.folder} is none")
-    return parse(options.prompt, "--prompt", mask=not model.is_t5)
+    if options.chat and not model.is_decoder:
+        raise InputError(f"--chat: belongs to a decoder; {model.folder} is {model.called}")
+    template = options.prompt.replace("\\n", "\n") if model.is_decoder else options.prompt
+    prompt = parse(template, "--prompt", mask=not model.answers_behind)
+    if options.chat:
+        return in_chat(prompt, model.folder)
+    return prompt
 
 
 def columns_of(options: argparse.Namespace, prompt: Prompt | None, classes: Collection[str]) -> Columns:

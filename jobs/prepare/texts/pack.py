@@ -46,7 +46,7 @@ class Choice:
     per_class: int | None = None
     validation: int | None = None
     test: int | None = None
-    answers: str = "whole"  # of a T5's classes: all tokens of an answer, or the first
+    answers: str | None = None  # of classes: all tokens of an answer, a T5's without it, or the first, a decoder's
     answer_tokens: int = 32  # of answers that are texts, at most
 
 
@@ -130,14 +130,18 @@ def pack(
     head: NDArray[np.float32] | WordHead | SequenceHead
     if prompt is None:
         head = head_of(model, classes, f"task {task}")
-    elif model.is_t5 and choice.answers == "whole":
+    elif model.is_t5 and choice.answers != "first":
         head = sequence_head(model, [each.word for each in classes], f"task {task}")
         about = {**about, "prompt": prompt.template}
     else:
-        head = word_head(model, [each.word for each in classes], f"task {task}")
+        if model.is_decoder and choice.answers == "whole":
+            raise InputError("--answers whole: is of a T5; expected --answers first, as a decoder is read")
+        head = word_head(model, [each.word for each in classes], f"task {task}", prompt=prompt)
         about = {**about, "prompt": prompt.template}
-        if model.is_t5:
-            several = [word for word in head.words if len(model.word_tokens(word)) > 1]
+        if prompt.chat:
+            about["chat"] = prompt.chat
+        if model.answers_behind:
+            several = [word for word in head.words if len(model.word_tokens(word, prompt)) > 1]
             about["first_tokens"] = ", ".join(several)  # words of which the first token stands for all
         else:
             new = set(new_words(model)) & set(head.words)

@@ -59,8 +59,11 @@ class Task:
         return prompt.columns
 
     def prompt_for(self, model: TextModel) -> Prompt | None:
-        """None where the model reads none, or the table has none for it."""
-        return self.answers if model.is_t5 else self.prompt if model.masked_lm else None
+        """None where the model reads none, or the table has none for it. A decoder reads a T5's prompts, unless texts
+        answer them."""
+        if model.is_decoder and self.metric:
+            return None
+        return self.answers if model.answers_behind else self.prompt if model.masked_lm else None
 
     def columns(self, plain: bool, prompt: Prompt | None, classes: Collection[str] = ()) -> Columns:
         """Finds columns by name or, in a plain TSV, by place: the label, then the prompt's columns. An encoder reads
@@ -82,7 +85,7 @@ class Task:
     def matched(self, plain: bool, model: TextModel) -> list[Class]:
         """Classes by what a plain TSV, or the hub's source, calls them."""
         classes = self.classes
-        if model.is_t5:
+        if model.answers_behind:
             pairs = zip(classes, self.words, strict=True)
             classes = [Class(each.name, each.match, each.sentences, word, each.also) for each, word in pairs]
         if not plain or not self.plain_labels:
@@ -181,9 +184,8 @@ def prepare(options: argparse.Namespace, say: Say) -> None:
             "folders with train, validation and test"
         )
     if model.prompted and (without := [task.name for task in there if task.prompt_for(model) is None]):
-        kind = "T5" if model.is_t5 else "masked language model"
         raise InputError(
-            f"{model.folder}: is a {kind}, for which the table has no prompt of {', '.join(without)}; expected "
+            f"{model.folder}: is {model.called}, for which the table has no prompt of {', '.join(without)}; expected "
             "--only with others, or --set"
         )
     if model.masked_lm and options.new_tokens is not None:
@@ -231,7 +233,7 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
         "license": "not stated",
         "title": task.title,
         "verified": "a plain copy" if plain and task.checked else "no",
-        "note": "" if model.is_t5 else task.note,  # which is of the other prompt
+        "note": "" if model.answers_behind else task.note,  # which is of the other prompt
         "built_from": made_of,
     }
     if task.metric:
