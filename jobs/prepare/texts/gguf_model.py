@@ -354,6 +354,8 @@ def write_folder(source: Path, digest: str, folder: Path, card: Callable[[File, 
         for name, content in texts.items():
             (part / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
         (part / "README.md").write_text(card(file, count), "utf-8")
+        weights = part / "model.safetensors"  # which safetensors keeps from all others
+        weights.chmod((part / "config.json").stat().st_mode)
         if folder.exists():  # of older code: up_to_date() has looked
             shutil.rmtree(folder)
         os.rename(part, folder)

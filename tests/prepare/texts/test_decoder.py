@@ -190,7 +190,8 @@ def test_a_decoder_has_what_a_t5_answers_and_prompts_that_end_with_their_mask(ll
         tasks = [task for task, belongs in table.values() if name in belongs]
         prompts = [prompt for task in tasks if (prompt := task.prompt_for(model)) is not None]
         assert len(prompts) == count, name
-        assert all(prompt.template == prompt.template.rstrip() and "{mask}" not in prompt.template for prompt in prompts)
+        templates = [prompt.template for prompt in prompts]
+        assert all(template == template.rstrip() and "{mask}" not in template for template in templates)
     assert table["cr"][0].prompt_for(model) == parse("{text} It was", "here", mask=False)
     assert table["trec"][0].prompt_for(model) is None  # whose mask stands before the text
 
