@@ -347,7 +347,7 @@ Make the default decoder and its tasks, from what jobs/setup.sh --decoder brings
                 most 64 tokens, read by label words at the last token
 
 What is up to date is left alone. With --gguf FILE instead the model alone, of a Llama of your own: any quantisation
-that the library gguf dequantises, with a byte-level tokenizer (gpt-2, smollm or llama-bpe). Pack tasks for it with
+that the library gguf dequantises, with a tokenizer as SmolLM2, GPT-2, Llama 2 or Llama 3 has it. Pack tasks for it with
 
   python jobs/prepare text reviews.tsv --model OUT/model --prompt "Review: {text}\\nSentiment:" --words 1=good 0=bad
 """

@@ -77,6 +77,8 @@ class File:
             raise
         except Exception as error:  # the library lets nearly anything through
             raise InputError(f"{path}: {one_line(error)}; expected a whole GGUF file") from None
+        if self.reader.byte_order == "S":  # the library dequantises no swapped numbers
+            raise InputError(f"{path}: its bytes stand in the other order than this machine's; expected the same")
 
     def held(self, key: str, fallback: Any = None) -> Any:
         """A value of the header."""
