@@ -232,7 +232,8 @@ TEXT_TASKS = """\
 Pack the papers' language tasks from data sets on disk, with their templates and label words, or, for an encoder, with
 label sentences (of the 12). jobs/prepare/texts/tasks.toml declares them: source, columns, template, words. Sets 12 and
 70 are of task vector bases (masked language models, encoders), glue of Flan-T5, t5 of T5-base; of the latter STS-B,
-SQuAD, CommonGen and MultiNews are answered by texts. A decoder reads a T5's prompts, by its answers' first tokens.
+SQuAD, CommonGen and MultiNews are answered by texts. choices are ARC, HellaSwag, PIQA, WinoGrande and BoolQ. A decoder
+reads a T5's prompts, by its answers' first tokens, or else those that end with their mask, without it.
 
 Each set lies in DIR/TASK: what datasets.save_to_disk writes, or train, validation and test as .parquet, .csv or .jsonl
 with the source's own columns, or as .tsv with the label and then the prompt's columns, without a line of names. What is
@@ -292,7 +293,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
         description=TEXT_TASKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    tasks.add_argument("--set", choices=("12", "70", "glue", "t5"), default="12", help="which tasks (12)")
+    tasks.add_argument("--set", choices=("12", "70", "glue", "t5", "choices"), default="12", help="which tasks (12)")
     tasks.add_argument("--only", metavar="A,B,…", help="these of the table's tasks instead")
     tasks.add_argument(
         "--data-location", type=Path, default=Path("~/data"), metavar="DIR", help="where the sets lie (~/data)"
@@ -346,7 +347,7 @@ Make the default decoder and its tasks, from what jobs/setup.sh --decoder brings
                 most 64 tokens, read by label words at the last token
 
 What is up to date is left alone. With --gguf FILE instead the model alone, of a Llama of your own: any quantisation
-that the library gguf dequantises, with a byte-level tokenizer (gpt-2, smollm or llama-bpe). Pack tasks for it with
+that the library gguf dequantises, with a tokenizer as SmolLM2, GPT-2, Llama 2 or Llama 3 has it. Pack tasks for it with
 
   python jobs/prepare text reviews.tsv --model OUT/model --prompt "Review: {text}\\nSentiment:" --words 1=good 0=bad
 """

@@ -77,6 +77,8 @@ class File:
             raise
         except Exception as error:  # the library lets nearly anything through
             raise InputError(f"{path}: {one_line(error)}; expected a whole GGUF file") from None
+        if self.reader.byte_order == "S":  # the library dequantises no swapped numbers
+            raise InputError(f"{path}: its bytes stand in the other order than this machine's; expected the same")
 
     def held(self, key: str, fallback: Any = None) -> Any:
         """A value of the header."""
@@ -354,6 +356,8 @@ def write_folder(source: Path, digest: str, folder: Path, card: Callable[[File, 
         for name, content in texts.items():
             (part / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
         (part / "README.md").write_text(card(file, count), "utf-8")
+        weights = part / "model.safetensors"  # which safetensors keeps from all others
+        weights.chmod((part / "config.json").stat().st_mode)
         if folder.exists():  # of older code: up_to_date() has looked
             shutil.rmtree(folder)
         os.rename(part, folder)

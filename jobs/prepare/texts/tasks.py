@@ -7,6 +7,7 @@ import hashlib
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from texts.minilm import text_model
 from texts.model import TextModel
 from texts.new_tokens import unknown_words, with_new_tokens
 from texts.pack import Choice, Class, pack, pack_answers, write
-from texts.prompts import Prompt, parse
+from texts.prompts import MASK, Prompt, parse
 from texts.read import SPLIT_FILES, SUFFIXES, Columns, kind_of, parts_of, read_texts
 
 TABLE = Path(__file__).parent / "tasks.toml"
@@ -58,12 +59,20 @@ class Task:
         assert prompt is not None
         return prompt.columns
 
-    def prompt_for(self, model: TextModel) -> Prompt | None:
-        """None where the model reads none, or the table has none for it. A decoder reads a T5's prompts, unless texts
-        answer them."""
-        if model.is_decoder and self.metric:
+    @cached_property
+    def before_mask(self) -> Prompt | None:
+        """The masked language model's prompt up to its mask, where nothing but a full stop stands behind that."""
+        if self.prompt is None:
             return None
-        return self.answers if model.answers_behind else self.prompt if model.masked_lm else None
+        before, _, behind = self.prompt.template.partition(f"{{{MASK}}}")
+        return parse(before.rstrip(), self.name, mask=False) if not behind.strip(". ") and before.strip() else None
+
+    def prompt_for(self, model: TextModel) -> Prompt | None:
+        """None where the model reads none, or the table has none for it. A decoder reads a T5's prompt, unless texts
+        answer it, or else a masked language model's that ends with its mask."""
+        if model.is_decoder:
+            return None if self.metric else self.answers or self.before_mask
+        return self.answers if model.is_t5 else self.prompt if model.masked_lm else None
 
     def columns(self, plain: bool, prompt: Prompt | None, classes: Collection[str] = ()) -> Columns:
         """Finds columns by name or, in a plain TSV, by place: the label, then the prompt's columns. An encoder reads
@@ -85,7 +94,7 @@ class Task:
     def matched(self, plain: bool, model: TextModel) -> list[Class]:
         """Classes by what a plain TSV, or the hub's source, calls them."""
         classes = self.classes
-        if model.answers_behind:
+        if model.answers_behind and self.answers is not None:
             pairs = zip(classes, self.words, strict=True)
             classes = [Class(each.name, each.match, each.sentences, word, each.also) for each, word in pairs]
         if not plain or not self.plain_labels:
@@ -233,7 +242,7 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
         "license": "not stated",
         "title": task.title,
         "verified": "a plain copy" if plain and task.checked else "no",
-        "note": "" if model.answers_behind else task.note,  # which is of the other prompt
+        "note": "" if model.answers_behind and prompt is task.answers else task.note,  # which is of the other prompt
         "built_from": made_of,
     }
     if task.metric:

@@ -19,8 +19,9 @@ from splits import SPLIT_NAMES
 from texts.chat import in_chat
 from texts.model import TextModel
 from texts.prompts import parse
+from texts.tasks import read
 
-KNOWN = [*WORDS, "mood"]
+KNOWN = [*WORDS, "mood", "A", "B"]
 PROMPT = "the {text} mood:"
 MOODS = ["--label", "mood", "--prompt", PROMPT, "--words", "pos=good", "neg=bad"]
 CHAT = (
@@ -168,11 +169,31 @@ def test_the_tables_prompts_are_those_of_a_t5(tmp_path: Path, capsys: pytest.Cap
         assert list(file["head"].attrs["words"]) == ["acceptable", "unacceptable"]
         said = TextModel(larger).tokenizer.decode(file["test/inputs"][0][: file["test/lengths"][0]].tolist())
         assert said.startswith("Indicate if the following sentence") and said.endswith("or 'unacceptable'.")
+    (tmp_path / "piqa").mkdir()
+    goals = [{"goal": f"the {i}", "sol1": "good", "sol2": WORDS[i % 15], "label": i % 2} for i in range(60)]
+    (tmp_path / "piqa" / "train.jsonl").write_text("\n".join(json.dumps(goal) for goal in goals) + "\n")
+    assert main([*call, "--only", "piqa", "--tokens", "64"]) == 0  # which has a prompt with a mask at its end
+    with h5py.File(tmp_path / "out" / "piqa.h5") as file:
+        assert file.attrs["prompt"] == "{goal} A: {sol1} B: {sol2} Answer:"
+        known = TextModel(larger).tokenizer
+        assert [known.id_to_token(int(token)) for token in file["head/tokens"]] == ["ĠA", "ĠB"]
     (tmp_path / "stsb").mkdir()
     (tmp_path / "stsb" / "train.jsonl").write_text('{"sentence1": "a", "sentence2": "b", "label": 1.0}\n')
     capsys.readouterr()
     assert main([*call, "--only", "stsb"]) == 2
     assert "is a decoder, for which the table has no prompt of stsb" in capsys.readouterr().err
+
+
+def test_a_decoder_has_what_a_t5_answers_and_prompts_that_end_with_their_mask(llama: Path) -> None:
+    model, table = TextModel(llama), read()
+    for name, count in {"12": 10, "choices": 6, "glue": 7}.items():
+        tasks = [task for task, belongs in table.values() if name in belongs]
+        prompts = [prompt for task in tasks if (prompt := task.prompt_for(model)) is not None]
+        assert len(prompts) == count, name
+        templates = [prompt.template for prompt in prompts]
+        assert all(template == template.rstrip() and "{mask}" not in template for template in templates)
+    assert table["cr"][0].prompt_for(model) == parse("{text} It was", "here", mask=False)
+    assert table["trec"][0].prompt_for(model) is None  # whose mask stands before the text
 
 
 BAD_TEMPLATES = {

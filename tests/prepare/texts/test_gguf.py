@@ -45,7 +45,8 @@ def write_gguf(path: Path, folder: Path, change: Callable[[gguf.GGUFWriter], Non
     held, config = {name: value.numpy() for name, value in model.state_dict().items()}, model.config
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     words = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
-    writer = gguf.GGUFWriter(path, other.pop("architecture", "llama"))
+    order = other.pop("order", gguf.GGUFEndian.LITTLE)
+    writer = gguf.GGUFWriter(path, other.pop("architecture", "llama"), endianess=order)
     header: dict[str, tuple[Any, str]] = {
         "llama.embedding_length": (config.hidden_size, "uint32"),
         "llama.block_count": (config.num_hidden_layers, "uint32"),
@@ -222,6 +223,7 @@ def test_a_folder_is_made_once_and_another_is_not_replaced(
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "another architecture": ({"architecture": "qwen2"}, "its architecture is qwen2; expected llama"),
+    "the other order": ({"order": gguf.GGUFEndian.BIG}, "its bytes stand in the other order than this machine's"),
     "a scale of positions": ({"llama__rope__scaling__type": "yarn"}, "llama.rope.scaling.type is yarn"),
     "another tokenizer": ({"tokenizer__ggml__model": "llama"}, "tokenizer.ggml.scores is no list of"),
     "another cut": ({"tokenizer__ggml__pre": "tekken"}, "its tokenizer is gpt2, tekken"),
