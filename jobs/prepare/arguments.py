@@ -217,8 +217,8 @@ A T5 (T5ForConditionalGeneration, as Flan-T5 is) has prompts without a mask, and
 number of tokens, all of which are learnt and scored; with --answers first the first token of each alone is read, which
 no other word may begin with.
 
-A decoder (model_type llama, mistral, qwen2, qwen3, gemma2, gemma3_text or gpt2) has such prompts too, and is read at
-their last token by the first token of each word:
+A decoder (model_type llama, mistral, qwen2, qwen3, gemma2 or gemma3_text) has such prompts too, and is read at
+that prompt's last token by the first token of each word:
 
   --prompt "Review: {text}\\nSentiment:" --words 1=positive 0=negative
 

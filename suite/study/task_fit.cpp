@@ -33,7 +33,8 @@ void require_answers(const data::Task& task, const models::Encoder& encoder, con
   if (encoder.decoder_start() < 0 || settings.trains_heads)
     throw InputError(where + ": is answered by whole sequences of tokens; " +
                      (settings.trains_heads ? "[heads] trains classifiers of classes"
-                                            : "the model " + settings.model.string() + " has no decoder"));
+                                            : "the model " + settings.model.string() +
+                                                  " is no T5, which alone answers so; expected label words"));
   const auto rows =
       encoder.layout().blocks()[static_cast<std::size_t>(encoder.vocabulary_block())].shape.front();
   const auto check = [&](const char* name, const at::Tensor& tokens) {

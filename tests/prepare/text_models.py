@@ -95,11 +95,11 @@ def write_t5(folder: Path, words: list[str], **config: object) -> Path:
 
 
 def write_decoder(folder: Path, words: list[str], kind: str = "llama", ends: str = "", **config: object) -> Path:
-    """Writes a random LlamaForCausalLM or GPT2LMHeadModel with a byte-level tokenizer that knows these words, with and
+    """Writes a random LlamaForCausalLM or Qwen2ForCausalLM with a byte-level tokenizer that knows these words, with and
     without a space before them, and puts <s> before a text, and perhaps `ends` behind it."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -116,13 +116,9 @@ def write_decoder(folder: Path, words: list[str], kind: str = "llama", ends: str
     )
     torch.manual_seed(0)
     given: dict[str, object] = {"vocab_size": tokenizer.get_vocab_size()}
-    if kind == "gpt2":
-        given |= {"n_positions": 64, "n_embd": 12, "n_layer": 2, "n_head": 2} | config
-        GPT2LMHeadModel(GPT2Config(**given)).save_pretrained(folder)
-    else:
-        given |= {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
-        given |= {"num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": True} | config
-        LlamaForCausalLM(LlamaConfig(**given)).save_pretrained(folder)
+    given |= {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+    given |= {"num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": True} | config
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **given)).save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     about = {"bos_token": "<s>", "eos_token": "</s>", "tokenizer_class": "PreTrainedTokenizerFast"}
     (folder / "tokenizer_config.json").write_text(json.dumps(about))

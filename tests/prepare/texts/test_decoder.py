@@ -36,8 +36,8 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_decoder(tmp_path_factory.mktemp("gpt2"), KNOWN, "gpt2")
+def qwen2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_decoder(tmp_path_factory.mktemp("qwen2"), KNOWN, "qwen2")
 
 
 def packed(tmp_path: Path, model: Path, *arguments: str) -> h5py.File:
@@ -47,7 +47,7 @@ def packed(tmp_path: Path, model: Path, *arguments: str) -> h5py.File:
     return h5py.File(tmp_path / "out" / "mood.h5")
 
 
-@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
 def test_prompts_are_as_transformers_makes_them(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     model: Path = request.getfixturevalue(kind)
     theirs = AutoTokenizer.from_pretrained(model)
