@@ -104,6 +104,17 @@ def clip(maker: type, config: object, features: Callable) -> Kind:
     return Kind(maker, config, features, pixels(16))
 
 
+def at_the_last_token(model: Any, given: Inputs) -> Tensor:
+    return model.model(given["ids"], use_cache=False).last_hidden_state[:, -1]
+
+
+def decoder(name: str, task: str = "CausalLM", **more: object) -> Kind:
+    config = getattr(transformers, {"Gemma3": "Gemma3TextConfig"}.get(name, f"{name}Config"))
+    small = {**BLOCKS, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "vocab_size": 40}
+    maker = getattr(transformers, f"{name}For{task}")
+    return Kind(maker, config(**small, max_position_embeddings=32, pad_token_id=0, **more), at_the_last_token, ids)
+
+
 t = transformers
 CLIP_TEXT = {**BLOCKS, "vocab_size": 40, "max_position_embeddings": 9}
 KINDS = {
@@ -152,6 +163,14 @@ KINDS = {
         lambda m, x: m.convnext(x["pixels"]).pooler_output,
     ),
     "resnet": Kind(ResNet, RESNET, resnet_features, pixels(64)),
+    "llama": decoder("Llama"),
+    "llama_tied": decoder("Llama", tie_word_embeddings=True),
+    "mistral": decoder("Mistral", sliding_window=2),
+    "qwen2": decoder("Qwen2", tie_word_embeddings=True),
+    "qwen2_of_classes": decoder("Qwen2", "SequenceClassification", tie_word_embeddings=True),
+    "qwen3": decoder("Qwen3"),
+    "gemma2": decoder("Gemma2", sliding_window=2),
+    "gemma3": decoder("Gemma3", sliding_window=2),
 }
 
 
@@ -196,6 +215,17 @@ def of_type(dtype: torch.dtype, write: Callable[[Tensors, Path], None] = save) -
 
 def with_more(more: Callable[[Tensors], Tensors]) -> Callable[[Tensors, Path], None]:
     return lambda tensors, folder: save(tensors | {name: x.clone() for name, x in more(tensors).items()}, folder)
+
+
+def llama_of_transformers_4(tensors: Tensors, folder: Path) -> None:
+    """With frequencies in the file, as 4.30 wrote them, and the keys that config.json had until 5."""
+    frequencies = 1 / 10000 ** (torch.arange(0, 6, 2) / 6)
+    more = {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": frequencies.clone() for i in range(2)}
+    save(tensors | more, folder)
+    said = json.loads((folder / "config.json").read_text())
+    del said["rope_parameters"]
+    said |= {"rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 1.0}, "torch_dtype": "float32"}
+    (folder / "config.json").write_text(json.dumps(said))
 
 
 def without_shared(tensors: Tensors, folder: Path) -> None:
@@ -256,6 +286,12 @@ VARIANTS = {
     ),
     "convnext_with_a_prefix": ("convnext", renamed(lambda name: "convnext." + name)),
     "resnet_counters": ("resnet", save),
+    "llama_of_transformers_4": ("llama", llama_of_transformers_4),
+    "llama_doubles": (
+        "llama_tied",
+        with_more(lambda tensors: {"lm_head.weight": tensors["model.embed_tokens.weight"]}),
+    ),
+    "llama_without_a_prefix": ("llama_tied", renamed(lambda name: name.removeprefix("model."))),
 }
 for _kind in KINDS:  # each as its library saves it, in parts, and in half precision
     VARIANTS[_kind] = (_kind, lambda tensors, folder: None)
@@ -281,6 +317,10 @@ NOTES = {
     "t5": [],
     "vit_of_classes": [],
     "resnet": [],
+    "llama": [],
+    "llama_of_transformers_4": [],
+    "llama_doubles": [],
+    "qwen2_of_classes": ["1 tensor", "passed over: score"],
 }
 
 
@@ -327,6 +367,11 @@ def test_what_the_library_reads_is_read(name: str, tmp_path: Path) -> None:
 
 
 REFUSED = {
+    "tied_head": (
+        "llama_tied",
+        with_more(lambda tensors: {"lm_head.weight": tensors["model.embed_tokens.weight"] + 1}),
+        ["lm_head.weight", "model.embed_tokens.weight", "differs"],
+    ),
     "decoder": ("bert", with_more(lambda tensors: {DECODER: tensors[WORDS] + 1}), [DECODER, WORDS, "differs"]),
     "bias": (
         "bert",
