@@ -84,10 +84,8 @@ std::string kind_of(const nlohmann::json& parameters, const Keys& keys) {
   return "default";
 }
 
-}  // namespace
-
-RotaryFrequencies rotary_frequencies(const nlohmann::json& parameters, const Keys& keys, double theta,
-                                     std::int64_t width, std::int64_t places) {
+RotaryFrequencies read(const nlohmann::json& parameters, const Keys& keys, double theta, std::int64_t width,
+                       std::int64_t places) {
   const auto kind = kind_of(parameters, keys);
   constexpr std::array<std::string_view, 5> known = {"default", "linear", "dynamic", "llama3", "yarn"};
   if (std::find(known.begin(), known.end(), kind) == known.end())
@@ -105,6 +103,17 @@ RotaryFrequencies rotary_frequencies(const nlohmann::json& parameters, const Key
   if (kind == "llama3") return {llama3(frequencies, parameters, keys, static_cast<double>(places))};
   if (kind == "yarn") return yarn(powers, parameters, keys, theta, static_cast<double>(places));
   return {frequencies};  // a dynamic scaling changes texts beyond max_position_embeddings alone
+}
+
+}  // namespace
+
+RotaryFrequencies rotary_frequencies(const nlohmann::json& parameters, const Keys& keys, double theta,
+                                     std::int64_t width, std::int64_t places) {
+  auto rotary = read(parameters, keys, theta, width, places);
+  if (!at::isfinite(rotary.frequencies).all().item<bool>())
+    keys.refuse(
+        "its rotary positions turn by angles that are not finite; expected another rope_theta or scaling");
+  return rotary;
 }
 
 autodiff::Rotation rotation_at(const RotaryFrequencies& rotary, const at::Tensor& places,

@@ -242,6 +242,7 @@ def assert_refused(world: World, named: str) -> None:
     ("llama", rope("linear", factor=-1), "factor -1; expected a positive number"),
     ("llama", rope("llama3", **{**LLAMA3, "high_freq_factor": 0.5}), "high_freq_factor below low_freq_factor"),
     ("llama", rope("yarn", factor=2.0, mscale=1.0), "has mscale"),
+    ("llama", rope("linear", factor=1e-300), "angles that are not finite"),
     ("llama", rope("default", partial_rotary_factor=0.5), "partial_rotary_factor is not 1"),
     ("llama", {"rope_parameters": [1]}, "rotary parameters are [1]"),
     ("llama", {"rope_parameters": {"rope_type": 3}}, "rope_type is no text"),
