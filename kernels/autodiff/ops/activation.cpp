@@ -22,10 +22,10 @@ constexpr double slope = 1.702;  // of quick GELU
 // a second derivative anew in every Hessian-vector product. So each has, where it is there, ATen's fused
 // kernel for the value and for g ⊙ φ'(x), and φ''(x) by hand.
 
-/// silu''(u) = σ (1 − σ) (2 + u (1 − 2σ))
-at::Tensor silu_curvature(const at::Tensor& u) {
+/// factor·silu''(u), silu''(u) = σ (1 − σ) (2 + u (1 − 2σ))
+at::Tensor silu_curvature(const at::Tensor& u, double factor) {
   const auto sigma = at::sigmoid(u);
-  return (sigma - sigma * sigma) * (2 + u * (1 - 2 * sigma));
+  return factor * (sigma - sigma * sigma) * (2 + u * (1 - 2 * sigma));
 }
 
 /// x·σ(s x) = silu(s x)/s with s = 1.702, whose derivative is silu'(s x).
@@ -34,13 +34,13 @@ struct QuickGelu {
   static at::Tensor sloped(const at::Tensor& g, const at::Tensor& x) {
     return at::silu_backward(g, x * slope);
   }
-  static at::Tensor curvature(const at::Tensor& x) { return slope * silu_curvature(x * slope); }
+  static at::Tensor curvature(const at::Tensor& x) { return silu_curvature(x * slope, slope); }
 };
 
 struct Silu {
   static at::Tensor value(const at::Tensor& x) { return at::silu(x); }
   static at::Tensor sloped(const at::Tensor& g, const at::Tensor& x) { return at::silu_backward(g, x); }
-  static at::Tensor curvature(const at::Tensor& x) { return silu_curvature(x); }
+  static at::Tensor curvature(const at::Tensor& x) { return silu_curvature(x, 1); }
 };
 
 /// x (1 + tanh u)/2 with u = √(2/π) (x + 0.044715 x³).
