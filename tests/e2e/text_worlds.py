@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import analysis_command
+import h5py
 import numpy as np
+import torch
 from launch import PATIENCE, run
+from safetensors.torch import load_file
 from world import EXPERIMENT
 
 PROJECT = Path(__file__).parents[2]
@@ -126,3 +129,31 @@ def refused_in_one_line(world: TextWorld, change: Callable[[Any], object], expec
     assert refused.returncode == 2, refused.stderr
     assert refused.stderr.count("\n") == 1 and expected in refused.stderr, refused.stderr
     assert not (tmp_path / "run").exists()
+
+
+def assert_answers_are_learnt(folder: Path, architecture: str, regimes: tuple[str, ...]) -> None:
+    """θ0 is right more often than by chance, every regime's loss sinks, and all of θ is trained."""
+    with h5py.File(folder / "results.h5") as file:
+        assert file["model"].attrs["architecture"] == architecture
+        assert [one.decode() for one in file["tasks/space"][()]] == ["logits"] * 3
+        chance = 1 / file["tasks/classes"][()]
+        before, after = (file[f"single_task/{name}/accuracy"][()] for name in ("pretrained", "standard"))
+        assert (before - chance).mean() > 0.15, before
+        for regime in regimes:
+            loss = file[f"training/{regime}/loss"][()]
+            assert loss[:, -5:].mean() < loss[:, :5].mean()
+        assert after.mean() > chance.mean() + 0.15
+
+
+def changed_tensors(world: TextWorld, folder: Path, regime: str) -> tuple[set[str], set[str]]:
+    """Names of tensors: all of the model's, and those that are others after training on the first task."""
+    before = load_file(world.folder / "model" / "model.safetensors")
+    after = load_file(folder / "checkpoints" / regime / "moods" / "model.safetensors")
+    return set(before), {name for name in after if not torch.equal(before[name], after[name])}
+
+
+def with_masks(world: TextWorld) -> None:
+    """Makes the first task one of prompts with masks, which a model that answers behind a prompt has not."""
+    with h5py.File(world.task("moods"), "r+") as file:
+        for split in ("train", "validation", "test"):
+            file[split]["mask"] = file[split]["lengths"][()] - 1

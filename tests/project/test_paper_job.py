@@ -19,7 +19,7 @@ import experiments
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAPERS = ["attention_only", "bases", "cross_task_linearity", "language", "tangent_space", "tau_jp"]
+PAPERS = ["attention_only", "bases", "cross_task_linearity", "decoder", "language", "tangent_space", "tau_jp"]
 
 
 def paper_module() -> ModuleType:

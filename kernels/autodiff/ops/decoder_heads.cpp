@@ -54,7 +54,7 @@ void rotate_rows(const Number* from, Number* to, std::int64_t width, const Numbe
                    });
 }
 
-/// By ATen's own operations, for devices and for numbers that are neither float32 nor float64.
+/// The same by operations of ATen, for devices and for numbers that are neither float32 nor float64.
 at::Tensor rotated_by_parts(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                             std::int64_t heads, const std::vector<std::int64_t>& places) {
   const auto half = cos.size(1), turned = 2 * half * heads;

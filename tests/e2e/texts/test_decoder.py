@@ -12,8 +12,20 @@ import rehearsal
 import torch
 from compare import assert_close, differing, numbers
 from launch import measure
-from safetensors.torch import load_file
-from text_worlds import FEW, LABELS, WORDS, PromptWorld, Source, again, named, pack_prompts, refused_in_one_line
+from text_worlds import (
+    FEW,
+    LABELS,
+    WORDS,
+    PromptWorld,
+    Source,
+    again,
+    assert_answers_are_learnt,
+    changed_tensors,
+    named,
+    pack_prompts,
+    refused_in_one_line,
+    with_masks,
+)
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -110,16 +122,7 @@ def frozen(llama: PromptWorld, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def test_answers_beat_chance_and_training_helps(done: Path) -> None:
-    with h5py.File(done / "results.h5") as file:
-        assert file["model"].attrs["architecture"] == "Gemma2ForCausalLM"
-        assert [one.decode() for one in file["tasks/space"][()]] == ["logits"] * 3
-        chance = 1 / file["tasks/classes"][()]
-        before, after = (file[f"single_task/{name}/accuracy"][()] for name in ("pretrained", "standard"))
-        assert (before - chance).mean() > 0.15, before
-        for regime in ("standard", "linear", "attention"):
-            loss = file[f"training/{regime}/loss"][()]
-            assert loss[:, -5:].mean() < loss[:, :5].mean()
-        assert after.mean() > chance.mean() + 0.15
+    assert_answers_are_learnt(done, "Gemma2ForCausalLM", ("standard", "linear", "attention"))
 
 
 def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
@@ -127,18 +130,14 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
 
 
 def test_attention_is_all_attention_and_nothing_else(gemma: PromptWorld, done: Path) -> None:
-    before = load_file(gemma.folder / "model" / "model.safetensors")
-    after = load_file(done / "checkpoints" / "attention" / "moods" / "model.safetensors")
-    changed = {name for name in before if not torch.equal(before[name], after[name])}
-    assert changed == {name for name in before if ".self_attn." in name}
+    names, changed = changed_tensors(gemma, done, "attention")
+    assert changed == {name for name in names if ".self_attn." in name}
 
 
 def test_a_run_whose_lower_layers_are_frozen_holds_computed_again(llama: PromptWorld, frozen: Path) -> None:
     again(frozen)
-    before = load_file(llama.folder / "model" / "model.safetensors")
-    after = load_file(frozen / "checkpoints" / "standard" / "moods" / "model.safetensors")
-    changed = {name for name in after if not torch.equal(before[name], after[name])}
-    assert changed == {name for name in before if name.startswith(("model.layers.1.", "model.layers.2.", "model.norm"))}
+    names, changed = changed_tensors(llama, frozen, "standard")
+    assert changed == {name for name in names if name.startswith(("model.layers.1.", "model.layers.2.", "model.norm"))}
     with h5py.File(frozen / "results.h5") as file:
         space = "decoder's output at the last token"
         assert [one.decode() for one in file["tasks/space"][()]] == [space] * 3
@@ -168,14 +167,8 @@ def test_checkpoints_are_models_that_transformers_loads(gemma: PromptWorld, done
         assert float(right.double().mean()) == pytest.approx(file["single_task/standard/accuracy"][1], abs=1e-12)
 
 
-def _with_masks(world: PromptWorld) -> None:
-    with h5py.File(world.task("moods"), "r+") as file:
-        for split in ("train", "validation", "test"):
-            file[split]["mask"] = file[split]["lengths"][()] - 1
-
-
-def test_prompts_with_masks_are_refused_in_one_line(llama: PromptWorld, tmp_path: Path) -> None:
-    refused_in_one_line(llama, _with_masks, "holds prompts; the model", tmp_path, ranks=1)
+def test_promptswith_masks_are_refused_in_one_line(llama: PromptWorld, tmp_path: Path) -> None:
+    refused_in_one_line(llama, with_masks, "holds prompts; the model", tmp_path, ranks=1)
 
 
 def _with_sequences(world: PromptWorld) -> None:

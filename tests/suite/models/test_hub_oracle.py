@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from oracle import relative
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp, vmap
@@ -58,10 +59,6 @@ KINDS = {
                                   dict(hidden_sizes=[8, 24], depths=[1, 1], num_stages=2, image_size=15, patch_size=3,
                                        num_channels=2, layer_scale_init_value=0.0), lambda out: out.pooler_output, {}),
 }
-
-
-def relative(ours: Tensor, theirs: Tensor) -> float:
-    return float((ours - theirs).detach().norm() / theirs.detach().norm())
 
 
 class World:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from oracle import assert_products_agree, relative
 from safetensors.torch import load_file, save_file
-from test_text_oracle import MOST, PROBE, SMALL, relative
+from test_text_oracle import MOST, PROBE, SMALL
 from torch import Tensor
-from torch.func import functional_call, grad, jacrev, jvp
-from torch.nn.functional import cross_entropy
+from torch.func import functional_call
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, RobertaConfig, RobertaForMaskedLM
 
 MASK = 3  # the token
@@ -94,31 +94,7 @@ def test_every_quantity_agrees_and_the_folder_comes_back(world: World) -> None:
     out = world.probe(words=world.words, labels=world.labels, scale=torch.ones(1, dtype=torch.double),
                       **{f"tau.{k}": v for k, v in tau.items()})
 
-    def flat(of: dict[str, Tensor], key: str = "") -> Tensor:
-        assert not key or {k for k in of if k.startswith(key)} == {key + k for k in world.theta}
-        return torch.cat([of[key + k].flatten() for k in world.theta])
-
-    def loss(p: dict[str, Tensor]) -> Tensor:
-        return cross_entropy(world.logits(p), world.labels)
-
-    z, along = jvp(world.logits, (world.theta,), (tau,))
-    assert relative(out["jvp_logits"], along) < 1e-11
-    assert abs(float(out["loss"]) - float(cross_entropy(z, world.labels))) < 1e-6 * float(out["loss"])
-    assert relative(flat(out, "gradient."), flat(grad(loss)(world.theta))) < 1e-10
-    assert relative(flat(out, "hvp."), flat(jvp(grad(loss), (world.theta,), (tau,))[1])) < 1e-10
-
-    def jacobian(i: int) -> Tensor:
-        """The Jacobian for one prompt alone [classes, P]."""
-        found = jacrev(lambda p: world.logits(p, slice(i, i + 1))[0])(world.theta)
-        return torch.cat([v.flatten(1) for v in found.values()], 1)
-
-    rows = torch.stack([jacobian(i) for i in range(len(world.ids))])  # [n, classes, P]
-    assert relative(out["per_sample_norm"], rows.sum(1).norm(dim=1)) < 1e-10
-    assert relative(flat(out, "per_sample_sum."), rows.sum((0, 1))) < 1e-10
-    for c in range(2):
-        gram = rows[:, c] @ rows[:, c].T
-        assert relative(out["gram"][c], gram) < 1e-10
-        assert relative(out["gram_factors"][c], gram[1:]) < 1e-10
+    assert_products_agree(out, world.theta, tau, world.logits, world.labels)
 
     again = {k: v.detach() for k, v in world.loaded("ours").named_parameters() if k not in world.unused()}
     assert again.keys() == world.theta.keys() and all(torch.equal(again[k], v) for k, v in world.theta.items())

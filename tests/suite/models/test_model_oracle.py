@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from oracle import relative
 from safetensors.torch import load_file, save_file
 from torch.func import functional_call, jacrev, jvp
 from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
@@ -27,10 +28,6 @@ SHAPES = {
     "full_b32": dict(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12,
                      image_size=224, patch_size=32, projection_dim=512),
 }
-
-
-def relative(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    return float((ours - theirs).norm() / theirs.norm())
 
 
 def make_model(shape: dict, tmp: Path) -> CLIPVisionModelWithProjection:

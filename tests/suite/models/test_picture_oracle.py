@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torchvision
+from oracle import relative
 from safetensors.torch import load_file, save_file
 from taugrid_analysis.recompute import nets
 from torch import Tensor
@@ -42,10 +43,6 @@ CASES = {
     "resnet_and_unit_rows": Case(RESNET | {"layers": [2, 1, 1], "widths": [4, 4, 6]}, "cosine"),
     "resnet_with_the_large_stem": Case(RESNET | {"image_size": 16, "stem": "imagenet", "num_classes": 6}, "words"),
 }
-
-
-def relative(ours: Tensor, theirs: Tensor) -> float:
-    return float((ours - theirs).norm() / theirs.norm())
 
 
 def shaken(model: torch.nn.Module) -> torch.nn.Module:

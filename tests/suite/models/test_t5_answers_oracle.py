@@ -5,8 +5,8 @@ by teacher forcing, scores of labels' whole sequences, of which some begin alike
 
 import pytest
 import torch
+from oracle import relative
 from test_t5_oracle import CASES, World, norms_in_double
-from test_text_oracle import relative
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp
 from torch.nn.functional import log_softmax

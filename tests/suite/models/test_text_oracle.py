@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from oracle import relative
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp
@@ -48,10 +49,6 @@ CASES = {
     "roberta_first_token": Switches({"type_vocab_size": 1, "pad_token_id": 3}, roberta=True, mean=False),
     "roberta_inside_a_language_model": Switches({"type_vocab_size": 1}, roberta=True, masked_lm=True),
 }
-
-
-def relative(ours: Tensor, theirs: Tensor) -> float:
-    return float((ours - theirs).norm() / theirs.norm())
 
 
 class World:
