@@ -1,17 +1,36 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The bench's model of texts in transformers: BERT, the mean over tokens in use, a frozen cosine head."""
+"""The bench's models of texts in transformers: BERT, the mean over tokens in use, and a Llama, the last token; with a
+frozen cosine head."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from common import Inputs
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import BertModel
+from transformers import BertModel, LlamaModel
 
-STEP_TEXTS, NTK_POINTS, NTK_LOGITS = 16, 8, 2
-SCALE = 30.0
+NTK_LOGITS, SCALE = 2, 30.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The folder of the dump that a model lies in, and how many texts its cases take."""
+
+    folder: str
+    step: int
+    ntk: int
+    hessian: int
+
+
+SHAPES = {
+    "": Shape("minilm", 16, 8, 16),
+    "_full": Shape("minilm_full", 16, 8, 16),
+    "_decoder": Shape("smollm2", 8, 4, 2),
+}
 
 
 class Texts(nn.Module):
@@ -19,8 +38,15 @@ class Texts(nn.Module):
 
     def __init__(self, inputs: Inputs, attention: str = "eager") -> None:
         super().__init__()
-        folder = inputs.folder / f"minilm{inputs.of}"
-        self.encoder = BertModel.from_pretrained(folder, attn_implementation=attention, add_pooling_layer=False).eval()
+        self.shape = SHAPES[inputs.of]
+        folder = inputs.folder / self.shape.folder
+        self.decodes = self.shape.folder == "smollm2"
+        if self.decodes:
+            self.encoder = LlamaModel.from_pretrained(folder, attn_implementation=attention).eval()
+        else:
+            self.encoder = BertModel.from_pretrained(
+                folder, attn_implementation=attention, add_pooling_layer=False
+            ).eval()
         held = load_file(folder / "inputs.safetensors", inputs.head.device.type)
         self.register_buffer("head", held["head"])
         self.labels = held["labels"]
@@ -29,6 +55,9 @@ class Texts(nn.Module):
 
     def forward(self, texts: Tensor) -> Tensor:
         lengths, ids = texts[:, 0], texts[:, 1:]
+        if self.decodes:  # all prompts are full
+            z = self.encoder(input_ids=ids, use_cache=False).last_hidden_state[:, -1]
+            return SCALE * nn.functional.normalize(z, dim=-1) @ self.head.T
         mask = torch.arange(ids.shape[1])[None] < lengths[:, None]
         # What is added to the scores: of a mask of two dimensions transformers asks whether it hides anything, which
         # vmap forbids.

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from common import Inputs, measure
 from power_iteration import largest_eigenvalue
-from text import STEP_TEXTS, Texts
+from text import Texts
 from torch import Tensor
 
 
 def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
     model = Texts(inputs)
-    return largest_eigenvalue(model, model.texts[:STEP_TEXTS], model.labels[:STEP_TEXTS])
+    return largest_eigenvalue(model, model.texts[:model.shape.hessian], model.labels[:model.shape.hessian])
 
 
 measure("text_lambda_max", prepare)

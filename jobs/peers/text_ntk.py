@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 from common import Inputs, measure, tangent_kernel
-from text import NTK_LOGITS, NTK_POINTS, Texts
+from text import NTK_LOGITS, Texts
 from torch import Tensor
 
 
@@ -25,7 +25,7 @@ class First(torch.nn.Module):
 
 def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
     model = Texts(inputs)
-    return tangent_kernel(First(model), model.texts[:NTK_POINTS])
+    return tangent_kernel(First(model), model.texts[:model.shape.ntk])
 
 
 measure("text_ntk", prepare)

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from common import Inputs, measure, training_step
-from text import STEP_TEXTS, Texts
+from text import Texts
 from torch import Tensor
 
 
 def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
     model = Texts(inputs, "sdpa")
-    inputs.pixels, inputs.labels = model.texts[:STEP_TEXTS], model.labels[:STEP_TEXTS]
+    inputs.pixels, inputs.labels = model.texts[:model.shape.step], model.labels[:model.shape.step]
     return training_step(inputs, model)
 
 
