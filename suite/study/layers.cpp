@@ -21,8 +21,10 @@ struct Shapes {
 
 bool of_decoder(const models::Encoder& encoder) { return encoder.decodes(encoder.stages()); }
 
-Shapes shapes_of(const models::Encoder& encoder) {
-  models::Given one{models::random_batch(encoder, 1)};
+/// Texts have as many tokens as the tasks' longest.
+Shapes shapes_of(const Model& model) {
+  const auto& encoder = model.encoder();
+  models::Given one{models::random_batch(encoder, 1, model.tokens())};
   if (encoder.buffers().size() > 0)
     one.buffers = encoder.buffers().views(at::zeros({encoder.buffers().size()}));
   Shapes found;
@@ -47,7 +49,7 @@ Shapes shapes_of(const models::Encoder& encoder) {
 Layers::Layers(const Model& model, const Evaluation& evaluation, std::vector<int> chosen)
     : model_(model), evaluation_(evaluation) {
   const auto& encoder = model.encoder();
-  const auto shapes = shapes_of(encoder);
+  const auto shapes = shapes_of(model);
   // What is read of a text may be another token than the first.
   has_class_token_ = !encoder.takes().text() && shapes.read.size() == 2 &&
                      shapes.layers[static_cast<std::size_t>(encoder.stages())].size() == 3;

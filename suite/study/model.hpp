@@ -35,6 +35,8 @@ class Model {
   models::State random_state() const;
   /// The cost of one input; of texts, of one as long as the tasks' longest.
   const models::Cost& cost() const { return cost_; }
+  /// Tokens of the tasks' longest text, at most what the model takes; 0 without texts.
+  std::int64_t tokens() const { return tokens_; }
   /// How many places the decoder is given for the tasks' labels; 0: its start alone.
   std::int64_t decoded() const { return decoded_; }
   /// A batch of n such inputs, drawn at random, on the device.
@@ -49,7 +51,7 @@ class Model {
   mutable models::Checkpoint checkpoint_;
   std::string name_, fingerprint_;
   std::int64_t decoded_;
-  std::int64_t tokens_;  ///< of the tasks' longest text, at most what the model takes; 0 without texts
+  std::int64_t tokens_;
   models::Cost cost_;
 
   static models::Checkpoint read(const Settings& settings, InputFiles& files, bool& stand_in);

@@ -16,6 +16,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <type_traits>
 
 #include "suite/models/nets/nets.hpp"
 #include "suite/models/nets/rotary.hpp"
@@ -121,7 +122,15 @@ class Decoder final : public Net<Decoder> {
     const auto& rotary = window > 0 ? config_.rotary_of_windows : config_.rotary;
     const bool last = reach == Reach::read;  // only the last token of each text goes on
     const auto tokens = x.batch.tokens();
-    const auto places = at::arange(tokens, at::kLong);
+    // Shapes alone need no angles and no mask, which of a model's longest text would not fit into memory.
+    constexpr bool counted = std::is_same_v<T, autodiff::Counted>;
+    const auto rotation = [&](const at::Tensor& places) {
+      return counted ? autodiff::Rotation{} : rotation_at(rotary, places, options);
+    };
+    const auto mask = counted ? at::Tensor()
+                      : last  ? mask_of_last(x.batch, window, options)
+                              : mask_of_all(tokens, window, options);
+    const auto of_all = rotation(at::arange(tokens, at::kLong));
 
     h = autodiff::pack_tokens(h, packing);
     T normed = normed_by(h, p, layer.norm);
@@ -135,10 +144,9 @@ class Decoder final : public Net<Decoder> {
       q = autodiff::norm_heads(q, weight_of(p, layer.q_norm), config_.heads, config_.epsilon);
       kv = autodiff::norm_heads(kv, weight_of(p, layer.k_norm), config_.key_heads, config_.epsilon);
     }
-    kv = autodiff::rotate_heads(kv, rotation_at(rotary, places, options), config_.key_heads, packing);
-    q = last ? autodiff::rotate_heads(q, rotation_at(rotary, x.batch.lengths - 1, options), config_.heads)
-             : autodiff::rotate_heads(q, rotation_at(rotary, places, options), config_.heads, packing);
-    const auto mask = last ? mask_of_last(x.batch, window, options) : mask_of_all(tokens, window, options);
+    kv = autodiff::rotate_heads(kv, of_all, config_.key_heads, packing);
+    q = last ? autodiff::rotate_heads(q, rotation(x.batch.lengths - 1), config_.heads)
+             : autodiff::rotate_heads(q, of_all, config_.heads, packing);
     T read = autodiff::grouped_attention(q, kv, grouped(), mask, packing);
     read = linear(read, p, layer.out);
     if (config_.norms_behind) read = normed_by(read, p, layer.norm_behind_attention);
