@@ -34,10 +34,10 @@ constexpr const char* smollm2 = R"({"model_type": "llama", "architectures": ["Ll
   "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0}})";
 constexpr std::int64_t text_logits = 2;
 
-/// A model and its texts: token ids from `first_id` on, of equal lengths or not.
+/// A model and its texts: token ids from `first_id` to before `end_id`, of equal lengths or not.
 struct TextShape {
   const char *cases, *folder, *config;
-  std::int64_t texts, tokens, first_id, last_id;
+  std::int64_t texts, tokens, first_id, end_id;
   bool full;
   std::int64_t step_texts, hessian_texts, ntk_texts;  ///< the first ones of `texts`
 };
@@ -51,7 +51,7 @@ struct TextState {
       : encoder(models::make_encoder(of.config, "the bench's model of texts")), tokens(of.tokens) {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(11);
     const auto start_on_host = encoder->random_state(8);
-    auto ids = at::randint(of.first_id, of.last_id, {of.texts, tokens}, generator, at::kLong);
+    auto ids = at::randint(of.first_id, of.end_id, {of.texts, tokens}, generator, at::kLong);
     const auto lengths = at::randint(8, tokens + 1, {of.texts}, generator, at::kLong);
     (of.full ? lengths : lengths.select(0, 0)).fill_(tokens);
     ids.masked_fill_(at::arange(tokens).unsqueeze(0) >= lengths.unsqueeze(1), 0);

@@ -107,7 +107,7 @@ class Encoder : public Stages<at::Tensor>,
   /// Whether a checkpoint's tensor, for which the model has no use, is one that its architecture brings
   /// along: a constant, or a part of another tower.
   virtual bool passes_over(const std::string& tensor) const = 0;
-  /// What a tensor that is passed over must hold, to float32's third digit; undefined where nothing is known.
+  /// What a tensor that is passed over must hold, to bfloat16's digits; undefined where nothing is known.
   virtual at::Tensor constant(const std::string& tensor) const;
   /// A start at random, as Hugging Face initialises this architecture; the same on every platform for one
   /// seed.

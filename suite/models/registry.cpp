@@ -88,11 +88,12 @@ std::vector<std::int64_t> Keys::integers(const char* key, std::vector<std::int64
   return list.get<std::vector<std::int64_t>>();
 }
 
-double Keys::real(const char* key, double fallback) const {
+double Keys::real(const char* key, double fallback, double most) const {
   if (!json_.contains(key)) return fallback;
   const auto& value = json_[key];
-  if (!value.is_number() || !(value.get<double>() > 0) || value.get<double>() > 1e6)
-    refuse(std::string(key) + " is " + value.dump() + "; expected a positive number of at most 1e6");
+  if (!value.is_number() || !(value.get<double>() > 0) || value.get<double>() > most)
+    refuse(std::string(key) + " is " + value.dump() + "; expected a positive number of at most " +
+           nlohmann::json(most).dump());
   return value.get<double>();
 }
 

@@ -34,8 +34,8 @@ class Keys {
   /// 1 … `longest` integers, each 1 … `most`; `fallback` where there is no such key.
   std::vector<std::int64_t> integers(const char* key, std::vector<std::int64_t> fallback, std::size_t longest,
                                      std::int64_t most = 1'000'000) const;
-  /// Above 0, at most 10⁶.
-  double real(const char* key, double fallback) const;
+  /// Above 0, at most `most`.
+  double real(const char* key, double fallback, double most = 1e6) const;
   std::string word(const char* key, const std::string& fallback) const;
   bool flag(const char* key, bool fallback) const;
   /// 0 or absent, for the reason given.

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.func import functional_call
 from transformers import PreTrainedConfig
 
-TYPES = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text")
+# ministral: what transformers calls a Mistral whose config.json has layer_types.
+TYPES = ("llama", "mistral", "ministral", "qwen2", "qwen3", "gemma2", "gemma3_text")
 SPACE = "decoder's output at the last token"
 WORDS, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 INNER = [
@@ -76,7 +77,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
-    """θ0 drawn as Hugging Face draws it: normal, biases 0, norms that multiply by 1."""
+    """θ0 drawn as Hugging Face draws it: normal, biases and the padding token's row 0, norms times 1."""
     told: Any = config
     generator = torch.Generator().manual_seed(seed)
     found = {}
@@ -86,5 +87,7 @@ def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tens
             values.fill_(float(not told.model_type.startswith("gemma")))
         elif name.endswith("weight"):
             values.normal_(0, told.initializer_range, generator=generator)
+        if name == WORDS and told.pad_token_id is not None and told.pad_token_id >= 0:
+            values[told.pad_token_id] = 0
         found[name] = values
     return found

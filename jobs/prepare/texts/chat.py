@@ -107,7 +107,10 @@ def in_chat(prompt: Prompt, folder: Path) -> Prompt:
             "--chat"
         )
     before, behind = around
-    answered = rendered([*said, {"role": "assistant", "content": ANSWER}], False).split(ANSWER)[0]
+    # What the template writes before an answer: an empty thought, say, or less where it begins one for the model.
+    answered = rendered([*said, {"role": "assistant", "content": ANSWER}], False).split(ANSWER)[0].split(MESSAGE)[-1]
+    if answered.rstrip(" ") != behind.rstrip(" "):
+        behind = answered.rstrip(" ")
     gap = " " if answered.endswith(" ") and not behind.endswith(" ") else ""
     pieces = (Piece(before), *prompt.pieces, Piece(behind))
     if prompt.template != prompt.template.strip():

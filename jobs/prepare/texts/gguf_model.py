@@ -49,7 +49,7 @@ CUTS = ("gpt-2", "smollm", "llama-bpe")  # how texts are cut into words before t
 
 
 class File:
-    """What a GGUF file holds. `what` fails with InputError, one line, for all that is not as it should be."""
+    """What a GGUF file holds. Its methods fail with InputError, one line, for all that is not as it should be."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -229,7 +229,7 @@ def tokenizer_of(file: File) -> Any:
     """A tokenizer of the file's tokens: byte-level with its merges, or as SentencePiece's with its scores."""
     from tokenizers import AddedToken, processors
 
-    kind, cut = file.held("tokenizer.ggml.model"), file.held("tokenizer.ggml.pre", "gpt-2")
+    kind, cut = file.held("tokenizer.ggml.model"), file.held("tokenizer.ggml.pre")
     if kind not in ("gpt2", "llama") or (kind == "gpt2" and cut not in CUTS):
         raise InputError(
             f"{file.path}: its tokenizer is {shown(str(kind))}, {shown(str(cut))}; expected llama, or gpt2 with one of "
@@ -280,6 +280,8 @@ def sentencepiece(file: File, words: list[str]) -> Any:
     from transformers import LlamaTokenizer
     from transformers.tokenization_utils_base import generate_merges
 
+    if file.held("tokenizer.ggml.add_space_prefix", True) is not True:
+        raise InputError(f"{file.path}: tokenizer.ggml.add_space_prefix is false; expected a space before each text")
     scores = file.held("tokenizer.ggml.scores")
     if not isinstance(scores, list) or len(scores) != len(words):
         raise InputError(f"{file.path}: tokenizer.ggml.scores is no list of {len(words)} numbers; expected one a token")

@@ -160,11 +160,13 @@ class TextModel:
         self.tokenizer.no_padding()
         self.is_t5, self.is_decoder = kind == "t5", kind in DECODERS
         numbers = folder / "config.json", self.config
-        words = self.tokenizer.get_vocab_size()
+        # Added tokens may lie beyond the rows, as a Gemma 3's for pictures does; no text may hold them.
+        words = self.tokenizer.get_vocab_size(with_added_tokens=False)
         usual_rows, usual_places = DECODERS.get(kind, (32128 if self.is_t5 else 30522, 512))
         rows = whole_number(*numbers, "vocab_size", usual_rows)
         if words > rows:
             raise InputError(f"{path}: has {words} tokens; expected at most the model's vocabulary of {rows}")
+        self.rows = rows
         offset = 0 if kind != "roberta" else whole_number(*numbers, "pad_token_id", 1, 0) + 1
         name = "n_positions" if self.is_t5 else "max_position_embeddings"
         self.tokens_most = whole_number(*numbers, name, usual_places) - offset
@@ -238,6 +240,14 @@ class TextModel:
         with tokenizing(self.folder / "tokenizer.json"):
             return [int(token) for token in self.tokenizer.encode(text).ids]
 
+    def require_rows(self, ids: NDArray[np.int32]) -> None:
+        """Raises InputError for a token without a row of the model's vocabulary."""
+        if ids.size and (largest := int(ids.max())) >= self.rows:
+            raise InputError(
+                f"{self.folder / 'tokenizer.json'}: gives a text token {largest}; expected those of the model's "
+                f"vocabulary of {self.rows}"
+            )
+
     def encode_prompts(self, prompt: Prompt, rows: Sequence[Sequence[str]], most: int) -> Tokens:
         """`rows` hold what stands in the prompt's columns. Texts are cut to `most` tokens in all; the mask and the
         template's words stay. What a decoder's tokenizer adds behind a text, an end, is left off, for the answer stands
@@ -253,13 +263,14 @@ class TextModel:
         encodings = self.encoded([text for text, _ in filled], prompt.special)
         token = None if self.answers_behind else self.tokenizer.token_to_id(mask)
         fitted = [
-            fit(encoding, spans, token, most, f'text {row + 1}, "{text[:40]}"', keep_end=not self.is_decoder)
-            for row, (encoding, (text, spans)) in enumerate(zip(encodings, filled, strict=True))
+            fit(encoding, spans, token, most, f'text {row + 1}, "{shown(words[0][:40])}"', keep_end=not self.is_decoder)
+            for row, (encoding, (_, spans), words) in enumerate(zip(encodings, filled, rows, strict=True))
         ]
         lengths = np.array([len(each.ids) for each in fitted], np.int32)
         ids = np.zeros((len(fitted), most), np.int32)
         for row, each in enumerate(fitted):
             ids[row, : lengths[row]] = each.ids
+        self.require_rows(ids)
         masks = None if token is None else np.array([each.mask for each in fitted], np.int32)
         return Tokens(ids, lengths, None, sum(each.cut for each in fitted), masks)
 
@@ -284,6 +295,7 @@ class TextModel:
         for row, each in enumerate(rows):
             ids[row, : lengths[row]] = each.ids
             types[row, : lengths[row]] = each.type_ids
+        self.require_rows(ids)
         pairs = bool(second) and self.tells_types
         return Tokens(ids, lengths, types if pairs else None, sum(bool(each.overflowing) for each in rows))
 

@@ -46,7 +46,7 @@ class Choice:
     per_class: int | None = None
     validation: int | None = None
     test: int | None = None
-    answers: str | None = None  # of classes: all tokens of an answer, a T5's without it, or the first, a decoder's
+    answers: str | None = None  # which tokens of a class's answer are read: "whole" (a T5's) or "first" (a decoder's)
     answer_tokens: int = 32  # of answers that are texts, at most
 
 

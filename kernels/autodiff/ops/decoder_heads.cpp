@@ -15,50 +15,60 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using Variables = torch::autograd::variable_list;
 
-/// Which places' angles the rows of x have: those of all tokens of each sample, or of the tokens in use.
-std::vector<std::int64_t> places_of_rows(const at::Tensor& x, std::int64_t places, const Packing& packing) {
-  std::vector<std::int64_t> of_rows;
-  const auto rows = x.numel() / x.size(-1);
-  of_rows.reserve(static_cast<std::size_t>(rows));
-  if (packing && x.dim() == 2) {
-    for (const auto length : packing.lengths)
-      for (std::int64_t t = 0; t < length; ++t) of_rows.push_back(t);
-  } else {
-    // [n, tokens, …], or with one token each a place of its own for each sample.
-    const auto period = x.size(1) == 1 ? places : x.size(1);
-    for (std::int64_t row = 0; row < rows; ++row) of_rows.push_back(row % period);
+/// Which places' angles the rows of x have. Without packing they count up to `period` again and again: tokens
+/// of each sample, or samples of one token each.
+struct RowPlaces {
+  std::vector<std::int64_t> packed;  // of each row; empty without packing
+  std::int64_t rows, period;
+
+  std::int64_t of(std::int64_t row) const {
+    return packed.empty() ? row % period : packed[static_cast<std::size_t>(row)];
   }
-  return of_rows;
+  at::Tensor on(at::Device device) const {  // a device waits for packed ones alone, which it never has
+    if (!packed.empty()) return at::tensor(packed, at::kLong).to(device);
+    return at::arange(rows, at::TensorOptions(device).dtype(at::kLong)).remainder(period);
+  }
+};
+
+RowPlaces places_of_rows(const at::Tensor& x, std::int64_t places, const Packing& packing) {
+  RowPlaces found{{}, x.numel() / x.size(-1), 1};
+  if (packing && x.dim() == 2) {
+    found.packed.reserve(static_cast<std::size_t>(found.rows));
+    for (const auto length : packing.lengths)
+      for (std::int64_t t = 0; t < length; ++t) found.packed.push_back(t);
+  } else {
+    found.period = x.size(1) == 1 ? places : x.size(1);
+  }
+  return found;
 }
 
 /// Pairs (a, b) of the first `heads` heads become (a cos − b sin, b cos + a sin); the rest is copied.
 template <class Number>
 void rotate_rows(const Number* from, Number* to, std::int64_t width, const Number* cos, const Number* sin,
-                 std::int64_t half, std::int64_t heads, const std::vector<std::int64_t>& places) {
-  at::parallel_for(0, static_cast<std::int64_t>(places.size()), 64,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (auto row = begin; row < end; ++row) {
-                       const auto place = places[static_cast<std::size_t>(row)];
-                       const Number *c = cos + place * half, *s = sin + place * half;
-                       const Number* x = from + row * width;
-                       Number* y = to + row * width;
-                       for (std::int64_t h = 0; h < heads; ++h, x += 2 * half, y += 2 * half) {
-                         for (std::int64_t i = 0; i < half; ++i) {
-                           y[i] = x[i] * c[i] - x[half + i] * s[i];
-                           y[half + i] = x[half + i] * c[i] + x[i] * s[i];
-                         }
-                       }
-                       const auto rest = width - 2 * half * heads;
-                       std::copy(x, x + rest, y);
-                     }
-                   });
+                 std::int64_t half, std::int64_t heads, const RowPlaces& places) {
+  at::parallel_for(0, places.rows, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (auto row = begin; row < end; ++row) {
+      const auto place = places.of(row);
+      const Number *c = cos + place * half, *s = sin + place * half;
+      const Number* x = from + row * width;
+      Number* y = to + row * width;
+      for (std::int64_t h = 0; h < heads; ++h, x += 2 * half, y += 2 * half) {
+        for (std::int64_t i = 0; i < half; ++i) {
+          y[i] = x[i] * c[i] - x[half + i] * s[i];
+          y[half + i] = x[half + i] * c[i] + x[i] * s[i];
+        }
+      }
+      const auto rest = width - 2 * half * heads;
+      std::copy(x, x + rest, y);
+    }
+  });
 }
 
 /// The same by operations of ATen, for devices and for numbers that are neither float32 nor float64.
 at::Tensor rotated_by_parts(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
-                            std::int64_t heads, const std::vector<std::int64_t>& places) {
+                            std::int64_t heads, const RowPlaces& places) {
   const auto half = cos.size(1), turned = 2 * half * heads;
-  const auto which = at::tensor(places, at::kLong).to(x.device());
+  const auto which = places.on(x.device());
   const auto rows = x.reshape({-1, x.size(-1)});
   const auto each = rows.narrow(1, 0, turned).unflatten(1, {heads, 2 * half});
   const auto a = each.narrow(2, 0, half), b = each.narrow(2, half, half);
@@ -68,7 +78,7 @@ at::Tensor rotated_by_parts(const at::Tensor& x, const at::Tensor& cos, const at
 }
 
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, std::int64_t heads,
-                   const std::vector<std::int64_t>& places) {
+                   const RowPlaces& places) {
   const bool plain = x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
   if (!plain) return rotated_by_parts(x, cos, sin, heads, places);
   const auto from = x.contiguous(), c = cos.contiguous(), s = sin.contiguous();
@@ -83,18 +93,20 @@ at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor&
 /// A rotation is linear and its transpose is the rotation back.
 struct Rotate : Function<Rotate> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& cos,
-                            const at::Tensor& sin, std::int64_t heads,
-                            const std::vector<std::int64_t>& places) {
+                            const at::Tensor& sin, std::int64_t heads, const RowPlaces& places) {
     context->saved_data["cos"] = cos;
     context->saved_data["sin"] = sin;
     context->saved_data["heads"] = heads;
-    context->saved_data["places"] = places;
+    context->saved_data["packed"] = places.packed;
+    context->saved_data["rows"] = places.rows;
+    context->saved_data["period"] = places.period;
     return rotated(x, cos, sin, heads, places);
   }
   static Variables backward(AutogradContext* context, const Variables& gradients) {
     auto& saved = context->saved_data;
+    const RowPlaces places{saved["packed"].toIntVector(), saved["rows"].toInt(), saved["period"].toInt()};
     return {Rotate::apply(gradients[0], saved["cos"].toTensor(), -saved["sin"].toTensor(),
-                          saved["heads"].toInt(), saved["places"].toIntVector()),
+                          saved["heads"].toInt(), places),
             {},
             {},
             {},

@@ -36,6 +36,7 @@ struct Config {
   std::string architecture;
   std::int64_t width = 4096, mlp = 11008, layers = 32, heads = 32, key_heads = 32, head_width = 128;
   std::int64_t vocabulary = 32000, tokens = 2048;
+  std::int64_t padding = -1;  // the token whose embedding starts at zero; −1: none
   double epsilon = 1e-6, initializer_range = 0.02;
   Activation activation = Activation::silu;
   bool tied = false;
@@ -89,7 +90,7 @@ class Decoder final : public Net<Decoder> {
            tensor == "score.weight";
   }
   at::Tensor constant(const std::string& tensor) const override {
-    return tensor.ends_with(".rotary_emb.inv_freq") ? config_.rotary.frequencies : at::Tensor();
+    return tensor.ends_with(".rotary_emb.inv_freq") ? config_.rotary.unscaled : at::Tensor();
   }
 
   State random_state(std::uint64_t seed) const override {
@@ -103,6 +104,8 @@ class Decoder final : public Net<Decoder> {
       } else if (name.ends_with(".weight")) {
         views[i].normal_(0, config_.initializer_range, generator);
       }
+      if (name == "model.embed_tokens.weight" && config_.padding >= 0 && config_.padding < config_.vocabulary)
+        views[i][config_.padding].zero_();
     }
     return {theta, {}};
   }
@@ -313,8 +316,10 @@ void read_names(const nlohmann::json& json, const Keys& keys, const Family& fami
   config.architecture = name + "ForCausalLM";
   if (!is_given(json, "architectures")) return;
   const auto& named = json["architectures"];
+  // Where embeddings are tied, a model with a head of labels has all that is read.
+  const bool of_labels = named == nlohmann::json::array({name + "ForSequenceClassification"});
   if (named != nlohmann::json::array({config.architecture}) &&
-      named != nlohmann::json::array({name + "ForSequenceClassification"}))
+      !(of_labels && keys.flag("tie_word_embeddings", config.tied)))
     keys.refuse("architectures is " + named.dump().substr(0, 80) + "; expected [\"" + config.architecture +
                 "\"], a model with its vocabulary");
 }
@@ -343,6 +348,13 @@ void read_shape(const nlohmann::json& json, const Keys& keys, const Family& fami
   config.epsilon = keys.real("rms_norm_eps", config.epsilon);
   config.initializer_range = keys.real("initializer_range", config.initializer_range);
   config.tied = keys.flag("tie_word_embeddings", config.tied);
+  if (family.is_gemma()) config.padding = 0;
+  if (is_given(json, "pad_token_id"))
+    config.padding = json["pad_token_id"] == 0 || json["pad_token_id"] == -1
+                         ? json["pad_token_id"].get<std::int64_t>()
+                         : keys.integer("pad_token_id", 0, 100'000'000);
+  else if (json.contains("pad_token_id"))
+    config.padding = -1;
 }
 
 void read_activation(const nlohmann::json& json, const Keys& keys, const Family& family, Config& config) {
@@ -415,7 +427,9 @@ void read_windows(const nlohmann::json& json, const Keys& keys, const Family& fa
   if ((family.name.starts_with("Qwen") && !keys.flag("use_sliding_window", false)) ||
       (json.contains("sliding_window") && json["sliding_window"].is_null())) {
     if (is_given(json, "layer_types") && std::find(sliding.begin(), sliding.end(), true) != sliding.end())
-      keys.refuse("layer_types has sliding_attention, but there is no sliding_window; expected both");
+      keys.refuse(std::string("layer_types has sliding_attention, but no window is in use; expected "
+                              "sliding_window") +
+                  (family.name.starts_with("Qwen") ? " and use_sliding_window = true" : ""));
     return;
   }
   const auto window = keys.integer("sliding_window", 4096, 100'000'000);
@@ -428,9 +442,19 @@ void read_rotary(const nlohmann::json& json, const Keys& keys, const Family& fam
     return rotary_frequencies(parameters, keys, theta, config.head_width, config.tokens);
   };
   const bool nested = family.model_type == "gemma3_text";
-  const auto theta = is_given(json, "rope_theta") ? keys.real("rope_theta", 1) : nested ? 1e6 : 1e4;
+  constexpr double theta_most = 1e12;
+  const auto theta = is_given(json, "rope_theta") ? keys.real("rope_theta", 1, theta_most)
+                     : nested                     ? 1e6
+                                                  : 1e4;
   const auto scaling = is_given(json, "rope_scaling") ? json["rope_scaling"] : nlohmann::json();
   const auto parameters = is_given(json, "rope_parameters") ? json["rope_parameters"] : nlohmann::json();
+  if (!scaling.is_null() && !parameters.is_null())
+    keys.refuse("has both rope_scaling and rope_parameters; expected one of them");
+  if (nested && parameters.is_object() &&
+      (parameters.contains("rope_type") || parameters.contains("rope_theta")))
+    keys.refuse("rope_parameters are not by kind of layer; expected full_attention and sliding_attention");
+  if (is_given(json, "partial_rotary_factor") && json["partial_rotary_factor"] != 1)
+    keys.refuse("partial_rotary_factor is not 1; expected positions for whole heads");
   if (!nested) {
     config.rotary = config.rotary_of_windows = of(parameters.is_null() ? scaling : parameters, theta);
     return;
@@ -440,7 +464,8 @@ void read_rotary(const nlohmann::json& json, const Keys& keys, const Family& fam
   };
   const auto full = part("full_attention");
   config.rotary = of(full.is_null() ? scaling : full, theta);
-  const auto local = is_given(json, "rope_local_base_freq") ? keys.real("rope_local_base_freq", 1) : 1e4;
+  const auto local =
+      is_given(json, "rope_local_base_freq") ? keys.real("rope_local_base_freq", 1, theta_most) : 1e4;
   config.rotary_of_windows = of(part("sliding_attention"), local);
 }
 
@@ -463,7 +488,9 @@ std::unique_ptr<Encoder> make_decoder(const nlohmann::json& json, const std::str
   const std::string generation = "generation_config.json";
   if (!folder.empty() && store::is_there(folder / generation))
     beside[generation] = store::input_text(folder / generation, "what stands beside config.json");
-  return std::make_unique<Decoder>(std::move(config), json.dump(2) + "\n", std::move(beside));
+  auto own = json;  // its folders hold no head of labels
+  if (is_given(json, "architectures")) own["architectures"] = nlohmann::json::array({config.architecture});
+  return std::make_unique<Decoder>(std::move(config), own.dump(2) + "\n", std::move(beside));
 }
 
 }  // namespace taugrid::models

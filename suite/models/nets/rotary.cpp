@@ -84,6 +84,10 @@ std::string kind_of(const nlohmann::json& parameters, const Keys& keys) {
   return "default";
 }
 
+double base_of(const nlohmann::json& parameters, const Keys& keys, double theta) {
+  return parameters.is_null() ? theta : number(parameters, keys, "rope_theta", theta);
+}
+
 RotaryFrequencies read(const nlohmann::json& parameters, const Keys& keys, double theta, std::int64_t width,
                        std::int64_t places) {
   const auto kind = kind_of(parameters, keys);
@@ -91,11 +95,9 @@ RotaryFrequencies read(const nlohmann::json& parameters, const Keys& keys, doubl
   if (std::find(known.begin(), known.end(), kind) == known.end())
     keys.refuse("its rotary positions are scaled by '" + kind.substr(0, 80) +
                 "'; expected default, linear, dynamic, llama3 or yarn");
-  if (!parameters.is_null()) {
-    theta = number(parameters, keys, "rope_theta", theta);
-    if (number(parameters, keys, "partial_rotary_factor", 1) != 1)
-      keys.refuse("partial_rotary_factor is not 1; expected positions for whole heads");
-  }
+  theta = base_of(parameters, keys, theta);
+  if (!parameters.is_null() && number(parameters, keys, "partial_rotary_factor", 1) != 1)
+    keys.refuse("partial_rotary_factor is not 1; expected positions for whole heads");
   // Step by step in float32 as transformers computes them, so that both round alike.
   const auto exponents = at::arange(0, width, 2, at::kLong).to(at::kFloat) / width;
   const auto powers = at::pow(theta, exponents), frequencies = 1.0 / powers;
@@ -110,6 +112,7 @@ RotaryFrequencies read(const nlohmann::json& parameters, const Keys& keys, doubl
 RotaryFrequencies rotary_frequencies(const nlohmann::json& parameters, const Keys& keys, double theta,
                                      std::int64_t width, std::int64_t places) {
   auto rotary = read(parameters, keys, theta, width, places);
+  rotary.unscaled = read(nlohmann::json(), keys, base_of(parameters, keys, theta), width, places).frequencies;
   if (!at::isfinite(rotary.frequencies).all().item<bool>())
     keys.refuse(
         "its rotary positions turn by angles that are not finite; expected another rope_theta or scaling");

@@ -18,6 +18,7 @@ namespace taugrid::models {
 struct RotaryFrequencies {
   at::Tensor frequencies;  ///< float32 [d/2]
   double factor = 1;
+  at::Tensor unscaled = {};  ///< the same without a scaling, as early versions of transformers stored them
 };
 
 /// What a config.json says: `parameters` is its object rope_parameters (transformers 5) or rope_scaling

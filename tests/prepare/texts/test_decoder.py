@@ -158,6 +158,35 @@ def test_an_answer_has_the_space_that_the_chat_template_gives_it(tmp_path: Path,
         assert prompt.gap == gap and not prompt.special
 
 
+@pytest.mark.parametrize(("begun", "before_answer"), [("", "<think>\n\n</think>\n\n"), ("<think>\n", "")])
+def test_a_thinking_model_is_read_where_its_answer_stands(tmp_path: Path, begun: str, before_answer: str) -> None:
+    """A template may write an empty thought before an answer, or begin a thought for the model."""
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    (tmp_path / "chat_template.jinja").write_text(
+        "{% for m in messages %}<turn>{% if m.role == 'assistant' %}" + before_answer + "{% endif %}{{ m.content }}"
+        "{% endfor %}{% if add_generation_prompt %}<turn>" + begun + "{% endif %}"
+    )
+    prompt = in_chat(parse(PROMPT, "here", mask=False), tmp_path)
+    assert prompt.chat == "<turn>{prompt}<turn>" + before_answer and prompt.gap == ""
+
+
+def test_a_token_without_a_row_is_refused_where_a_text_has_it(
+    tmp_path: Path, llama: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A Gemma 3 of texts has such a token, for pictures."""
+    folder = tmp_path / "more"
+    shutil.copytree(llama, folder)
+    tokenizer = TextModel(folder).tokenizer
+    tokenizer.add_special_tokens(["<picture>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    assert len(packed(tmp_path, folder)["train/inputs"]) > 0
+    source = write_tsv(tmp_path / "mood.tsv", [row | {"text": row["text"] + " <picture>"} for row in table()])
+    call = ["text", str(source), *MOODS, "--model", str(folder), "--out", str(tmp_path / "other"), "--tokens", "64"]
+    assert main(call) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1 and "gives a text token" in captured.err, captured.err
+
+
 def test_the_tables_prompts_are_those_of_a_t5(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "cola").mkdir()
     rows = [f"{i % 2}\tthe {WORDS[i % 15]} {WORDS[i // 2 % 15]} {i}" for i in range(60)]

@@ -226,6 +226,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "the other order": ({"order": gguf.GGUFEndian.BIG}, "its bytes stand in the other order than this machine's"),
     "a scale of positions": ({"llama__rope__scaling__type": "yarn"}, "llama.rope.scaling.type is yarn"),
     "another tokenizer": ({"tokenizer__ggml__model": "llama"}, "tokenizer.ggml.scores is no list of"),
+    "no cut": ({"tokenizer__ggml__pre": None}, "its tokenizer is gpt2, None"),
     "another cut": ({"tokenizer__ggml__pre": "tekken"}, "its tokenizer is gpt2, tekken"),
     "no tokens": ({"tokenizer__ggml__tokens": None}, "tokenizer.ggml.tokens is no list of texts"),
     "a wrong merge": ({"tokenizer__ggml__merges": ["q zz"]}, 'the merge "q zz" makes no token'),

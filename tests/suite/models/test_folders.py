@@ -224,7 +224,7 @@ def llama_of_transformers_4(tensors: Tensors, folder: Path) -> None:
     save(tensors | more, folder)
     said = json.loads((folder / "config.json").read_text())
     del said["rope_parameters"]
-    said |= {"rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 1.0}, "torch_dtype": "float32"}
+    said |= {"rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 4.0}, "torch_dtype": "float32"}
     (folder / "config.json").write_text(json.dumps(said))
 
 
