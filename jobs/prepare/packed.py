@@ -1,6 +1,7 @@
 """The packed HDF5 file of one task: the contract between data preparation and the program."""
 
 import filecmp
+import hashlib
 import os
 import re
 import shutil
@@ -156,6 +157,11 @@ def write_whole(path: Path, fill: Callable[[h5py.File], None], replace: bool = T
                 fill(file)
         except (OSError, RuntimeError) as error:  # how HDF5 says that a disk is full, or a file too long
             raise InputError(f"{path}: {one_line(error)}; expected room for the file") from None
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def code(names: Iterable[str]) -> bytes:

@@ -22,6 +22,8 @@
 
 namespace taugrid::models {
 
+using Files = std::map<std::string, std::string>;  ///< path in a model's folder → text
+
 template <class T>
 using Blocks = std::vector<T>;  ///< θ, cut as the model's layout says
 
@@ -80,7 +82,7 @@ class Encoder : public Stages<at::Tensor>,
   /// The text of config.json, as Hugging Face writes it.
   virtual std::string config_json() const = 0;
   /// Further small files of its folder that say what the model is, path in the folder → text.
-  virtual std::map<std::string, std::string> beside_config() const { return {}; }
+  virtual Files beside_config() const { return {}; }
   virtual int stages() const = 0;          ///< L
   virtual std::int64_t width() const = 0;  ///< of the features
   virtual Takes takes() const = 0;

@@ -63,6 +63,12 @@ std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string
 
 void Keys::refuse(const std::string& problem) const { throw InputError(where_ + ": " + problem); }
 
+bool Keys::has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
+
+std::int64_t Keys::from_zero(const char* key, std::int64_t most) const {
+  return json_[key] == 0 ? 0 : integer(key, 0, most);
+}
+
 std::int64_t Keys::integer(const char* key, std::int64_t fallback, std::int64_t most) const {
   if (!json_.contains(key)) return fallback;
   const auto& value = json_[key];

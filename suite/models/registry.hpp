@@ -29,8 +29,12 @@ void register_architecture(const std::string& model_type, Factory factory);
 class Keys {
  public:
   Keys(const nlohmann::json& json, std::string where) : json_(json), where_(std::move(where)) {}
+  /// Whether the key is there and not null.
+  bool has(const char* key) const;
   /// 1 … `most`
   std::int64_t integer(const char* key, std::int64_t fallback, std::int64_t most = 1'000'000) const;
+  /// 0 … `most`, of a key that is there.
+  std::int64_t from_zero(const char* key, std::int64_t most = 1'000'000) const;
   /// 1 … `longest` integers, each 1 … `most`; `fallback` where there is no such key.
   std::vector<std::int64_t> integers(const char* key, std::vector<std::int64_t> fallback, std::size_t longest,
                                      std::int64_t most = 1'000'000) const;

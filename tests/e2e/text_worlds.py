@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from launch import PATIENCE, run
 from safetensors.torch import load_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch import Tensor
 from world import EXPERIMENT
 
 PROJECT = Path(__file__).parents[2]
@@ -59,6 +61,28 @@ class Source:
         if name != "pairs":
             return label, self.text(name, label), ""
         return label, self.text(name, label, 6), self.text(name, label, 6)
+
+
+def word_tokenizer(vocabulary: list[str]) -> Tokenizer:
+    """A token a word; others are <unk>."""
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer
+
+
+def filled_prompts(source: Source, tokenizer: Tokenizer, prompts: dict[str, str], plain: str, longest: int,
+                   count: int = 48) -> tuple[Tensor, Tensor, Tensor]:
+    """Prompts of every task in turn, padded with 0 [count, longest], how many tokens each has, and its label word's."""
+    ids = torch.zeros(count, longest, dtype=torch.long)
+    lengths, wanted = torch.zeros(count, dtype=torch.long), torch.zeros(count, dtype=torch.long)
+    for i in range(count):
+        name = list(LABELS)[i % len(LABELS)]
+        label, first, second = source.row(name)
+        filled = prompts.get(name, plain).format(text=first, second=second)
+        tokens = torch.tensor(tokenizer.encode(filled).ids[:longest])
+        ids[i, : len(tokens)] = tokens
+        lengths[i], wanted[i] = len(tokens), tokenizer.token_to_id(LABELS[name][label])
+    return ids, lengths, wanted
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ HEADS = {  # of masked language models
     "roberta": "lm_head.",
 }
 
+ANSWERING: dict[str, Any] = {"t5": t5, **dict.fromkeys(decoder.TYPES, decoder)}  # modules by model_type
+
 
 def config_of(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
@@ -125,10 +127,8 @@ def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) 
     ids, types, used, at_mask = x[:, :, :4].unbind(2)
     places = used.cumsum(1) - 1  # where positions count from a text's own tokens
     config: Any = model.config
-    if config.model_type == "t5":
-        return t5.encode(model, p, ids, used)
-    if config.model_type in decoder.TYPES:
-        return decoder.encode(model, p, ids, used)
+    if config.model_type in ANSWERING:
+        return ANSWERING[config.model_type].encode(model, p, ids, used)
     offset = config.pad_token_id + 1 if config.model_type == "roberta" else 0
     given = {
         "input_ids": ids,
@@ -155,10 +155,8 @@ def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) 
 def word_rows(model: torch.nn.Module, p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
     """Rows of the vocabulary that read these words, and their biases."""
     config: Any = model.config
-    if config.model_type == "t5":
-        return t5.word_rows(p, words)
-    if config.model_type in decoder.TYPES:
-        return decoder.word_rows(p, words)
+    if config.model_type in ANSWERING:
+        return ANSWERING[config.model_type].word_rows(p, words)
     top = HEADS[config.model_type]
     if config.tie_word_embeddings:
         rows, bias = f"{config.model_type}.embeddings.word_embeddings.weight", f"{top}bias"
@@ -184,10 +182,8 @@ def is_head(name: str) -> bool:
 
 def stage(name: str, config: PreTrainedConfig) -> int:
     """The first stage of the model that uses it: 0 embeddings, 1 the first layer, behind all the head."""
-    if config.model_type == "t5":
-        return t5.stage(name, config)
-    if config.model_type in decoder.TYPES:
-        return decoder.stage(name, config)
+    if config.model_type in ANSWERING:
+        return ANSWERING[config.model_type].stage(name, config)
     layers = int(config.num_hidden_layers)
     layer = re.search(r"layer\.(\d+)\.", name)
     return int(layer[1]) + 1 if layer else (layers + 1) * is_head(name)
@@ -220,10 +216,8 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
     """θ0 drawn as Hugging Face draws it: normal, biases 0, gains of norms 1, the padding token's rows 0."""
-    if config.model_type == "t5":
-        return t5.random_theta(seed, config, parameters)
-    if config.model_type in decoder.TYPES:
-        return decoder.random_theta(seed, config, parameters)
+    if config.model_type in ANSWERING:
+        return ANSWERING[config.model_type].random_theta(seed, config, parameters)
     generator = torch.Generator().manual_seed(seed)
     found = {}
     for name in in_order(parameters):

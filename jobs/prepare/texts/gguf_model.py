@@ -294,11 +294,6 @@ def sentencepiece(file: File, words: list[str]) -> Any:
     return LlamaTokenizer(vocab=vocabulary, merges=merges).backend_tokenizer
 
 
-def digest_of(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def made_of(digest: str) -> dict[str, str]:
     return {"gguf_sha256": digest, "code_sha256": hashlib.sha256(code(CODE)).hexdigest()}
 

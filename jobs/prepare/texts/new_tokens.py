@@ -4,7 +4,6 @@
 language runs). A new token's row is the mean of the rows of the pieces that the word was before; the paper does not say
 which rows it takes."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from errors import InputError
-from packed import part_name
+from packed import part_name, sha256_of
 from texts.model import TextModel, read_json
 
 RECORD = "new_tokens.json"
@@ -35,8 +34,7 @@ def new_words(model: TextModel) -> list[str]:
 def weights_digest(folder: Path) -> str:
     path = folder / "model.safetensors"
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError:
         raise InputError(f"{path}: not found; expected the model's weights, whose vocabulary is to grow") from None
 

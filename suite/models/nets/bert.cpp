@@ -27,8 +27,6 @@ using autodiff::Activation;
 using autodiff::Kind;
 using autodiff::Layout;
 
-using Files = std::map<std::string, std::string>;  // path in the folder → text
-
 struct Config {
   std::string model = "BertModel";
   std::string prefix;  // of tensors' names, where the encoder is a part of a larger model
@@ -261,7 +259,7 @@ Files read_modules(const std::filesystem::path& folder, Config& config) {
 void read_names(const nlohmann::json& json, const Keys& keys, bool roberta, bool pooled, Config& config) {
   const std::string family = roberta ? "Roberta" : "Bert";
   config.model = family + "Model";
-  if (!json.contains("architectures") || json["architectures"].is_null()) return;
+  if (!keys.has("architectures")) return;
   const auto& named = json["architectures"];
   if (!named.is_array() || named.size() != 1 || !named[0].is_string())
     keys.refuse("architectures is " + named.dump() + "; expected a list of one name");
@@ -302,8 +300,7 @@ std::unique_ptr<Encoder> make_bert(const nlohmann::json& json, const std::string
   config.epsilon = keys.real("layer_norm_eps", config.epsilon);
   config.initializer_range = keys.real("initializer_range", config.initializer_range);
   config.padding = roberta ? 1 : 0;
-  if (const auto padding = json.find("pad_token_id"); padding != json.end() && !padding->is_null())
-    config.padding = *padding == 0 ? 0 : keys.integer("pad_token_id", 0, config.vocabulary);
+  if (keys.has("pad_token_id")) config.padding = keys.from_zero("pad_token_id", config.vocabulary);
   if (roberta) config.first_position = config.padding + 1;
   if (config.positions <= config.first_position)
     keys.refuse("max_position_embeddings leaves no place behind pad_token_id; expected more");

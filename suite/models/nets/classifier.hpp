@@ -50,7 +50,7 @@ struct Wrapping {
 inline Wrapping wrapping_of(const nlohmann::json& json, const Keys& keys, const std::string& name,
                             const std::string& part) {
   const auto alone = name + "Model", whole = name + "ForImageClassification";
-  if (!json.contains("architectures") || json["architectures"].is_null()) return {alone};
+  if (!keys.has("architectures")) return {alone};
   const auto& named = json["architectures"];
   if (!named.is_array() || named.size() != 1 || !named[0].is_string())
     keys.refuse("architectures is " + named.dump() + "; expected a list of one name");

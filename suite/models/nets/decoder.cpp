@@ -21,7 +21,6 @@
 #include "suite/models/nets/nets.hpp"
 #include "suite/models/nets/rotary.hpp"
 #include "suite/models/packing.hpp"
-#include "suite/store/input_file.hpp"
 
 namespace taugrid::models {
 namespace {
@@ -29,8 +28,6 @@ namespace {
 using autodiff::Activation;
 using autodiff::Kind;
 using autodiff::Layout;
-
-using Files = std::map<std::string, std::string>;  // path in the folder → text
 
 struct Config {
   std::string architecture;
@@ -139,8 +136,9 @@ class Decoder final : public Net<Decoder> {
     T normed = normed_by(h, p, layer.norm);
     T kv = linear(normed, p, layer.kv);
     if (last) {
-      h = one_token(autodiff::unpack_tokens(h, packing), x);
-      normed = one_token(autodiff::unpack_tokens(normed, packing), x);
+      const auto places = last_places(x.batch);
+      h = one_token(autodiff::unpack_tokens(h, packing), places);
+      normed = one_token(autodiff::unpack_tokens(normed, packing), places);
     }
     T q = linear(normed, p, layer.q);
     if (config_.head_norms) {
@@ -239,10 +237,10 @@ class Decoder final : public Net<Decoder> {
   static at::Tensor last_places(const Batch& batch) {
     return (batch.lengths - 1).to(batch.held().device(), /*non_blocking=*/true);
   }
-  /// [n, tokens, d] → each text's last token, [n, 1, d]
+  /// [n, tokens, d] → of each text the token at its place, [n, 1, d]
   template <class T>
-  static T one_token(const T& h, const Given& x) {
-    return autodiff::as_tokens(autodiff::token_at(h, last_places(x.batch)));
+  static T one_token(const T& h, const at::Tensor& places) {
+    return autodiff::as_tokens(autodiff::token_at(h, places));
   }
 
   /// [tokens, tokens]: −∞ for keys behind the query or out of its window.
@@ -270,10 +268,6 @@ class Decoder final : public Net<Decoder> {
   std::size_t words_ = 0, read_words_ = 0, norm_ = 0;
   std::vector<Layer> layers_;
 };
-
-bool is_given(const nlohmann::json& json, const char* key) {
-  return json.contains(key) && !json[key].is_null();
-}
 
 struct Family {
   std::string_view model_type, name;
@@ -314,7 +308,7 @@ Config defaults_of(const Family& family) {
 void read_names(const nlohmann::json& json, const Keys& keys, const Family& family, Config& config) {
   const auto name = std::string(family.name);
   config.architecture = name + "ForCausalLM";
-  if (!is_given(json, "architectures")) return;
+  if (!keys.has("architectures")) return;
   const auto& named = json["architectures"];
   // Where embeddings are tied, a model with a head of labels has all that is read.
   const bool of_labels = named == nlohmann::json::array({name + "ForSequenceClassification"});
@@ -329,14 +323,14 @@ void read_shape(const nlohmann::json& json, const Keys& keys, const Family& fami
   config.mlp = keys.integer("intermediate_size", config.mlp);
   config.layers = keys.integer("num_hidden_layers", config.layers, 10'000);
   config.heads = keys.integer("num_attention_heads", config.heads);
-  if (is_given(json, "num_key_value_heads"))
+  if (keys.has("num_key_value_heads"))
     config.key_heads = keys.integer("num_key_value_heads", config.heads);
   else if (family.model_type == "llama" || json.contains("num_key_value_heads"))
     config.key_heads = config.heads;
   if (config.heads % config.key_heads != 0)
     keys.refuse("num_attention_heads is not a multiple of num_key_value_heads");
   const bool own_width = family.is_gemma() || family.model_type == "qwen3";
-  if (is_given(json, "head_dim")) {
+  if (keys.has("head_dim")) {
     config.head_width = keys.integer("head_dim", config.head_width);
   } else if (!own_width || json.contains("head_dim")) {
     if (config.width % config.heads != 0) keys.refuse("hidden_size is not a multiple of num_attention_heads");
@@ -349,19 +343,17 @@ void read_shape(const nlohmann::json& json, const Keys& keys, const Family& fami
   config.initializer_range = keys.real("initializer_range", config.initializer_range);
   config.tied = keys.flag("tie_word_embeddings", config.tied);
   if (family.is_gemma()) config.padding = 0;
-  if (is_given(json, "pad_token_id"))
-    config.padding = json["pad_token_id"] == 0 || json["pad_token_id"] == -1
-                         ? json["pad_token_id"].get<std::int64_t>()
-                         : keys.integer("pad_token_id", 0, 100'000'000);
-  else if (json.contains("pad_token_id"))
-    config.padding = -1;
+  if (json.contains("pad_token_id"))
+    config.padding = json["pad_token_id"].is_null() || json["pad_token_id"] == -1
+                         ? -1
+                         : keys.from_zero("pad_token_id", 100'000'000);
 }
 
-void read_activation(const nlohmann::json& json, const Keys& keys, const Family& family, Config& config) {
+void read_activation(const Keys& keys, const Family& family, Config& config) {
   const std::string usual = family.is_gemma() ? "gelu_pytorch_tanh" : "silu";
   // Early files of Gemma name the plain GELU under hidden_act and mean the approximation by tanh.
   const char* key = family.is_gemma() ? "hidden_activation" : "hidden_act";
-  const auto named = is_given(json, key) ? keys.word(key, usual) : usual;
+  const auto named = keys.has(key) ? keys.word(key, usual) : usual;
   if (named != "silu" && named != "gelu_pytorch_tanh")
     keys.refuse(std::string(key) + " is '" + named + "'; expected silu or gelu_pytorch_tanh");
   config.activation = named == "silu" ? Activation::silu : Activation::gelu_tanh;
@@ -378,14 +370,14 @@ void read_switches(const nlohmann::json& json, const Keys& keys, const Family& f
   config.head_norms = family.model_type == "qwen3" || family.model_type == "gemma3_text";
   config.score_scale = 1 / std::sqrt(static_cast<double>(config.head_width));
   if (!family.is_gemma()) return;
-  if (is_given(json, "use_bidirectional_attention") && json["use_bidirectional_attention"] != false)
+  if (keys.has("use_bidirectional_attention") && json["use_bidirectional_attention"] != false)
     keys.refuse("use_bidirectional_attention is not false; expected a model that reads what stands before");
   config.centred_norms = config.norms_behind = true;
   config.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config.width)));
   config.score_scale = 1 / std::sqrt(keys.real("query_pre_attn_scalar", 256));
   const bool caps = family.model_type == "gemma2";
   const auto cap = [&](const char* key, double usual) {
-    if (is_given(json, key)) return keys.real(key, usual);
+    if (keys.has(key)) return keys.real(key, usual);
     return caps && !json.contains(key) ? usual : 0.0;
   };
   config.score_cap = cap("attn_logit_softcapping", 50);
@@ -398,7 +390,7 @@ void read_switches(const nlohmann::json& json, const Keys& keys, const Family& f
 std::vector<bool> sliding_layers(const nlohmann::json& json, const Keys& keys, const Family& family,
                                  std::int64_t layers) {
   std::vector<bool> sliding;
-  if (is_given(json, "layer_types")) {
+  if (keys.has("layer_types")) {
     const auto& types = json["layer_types"];
     if (!types.is_array() || types.size() != static_cast<std::size_t>(layers))
       keys.refuse("layer_types is no list of " + std::to_string(layers) + " names, one a layer");
@@ -411,9 +403,7 @@ std::vector<bool> sliding_layers(const nlohmann::json& json, const Keys& keys, c
     return sliding;
   }
   const auto pattern = family.model_type == "gemma3_text" ? keys.integer("sliding_window_pattern", 6) : 2;
-  const auto full = is_given(json, "max_window_layers") && json["max_window_layers"] == 0
-                        ? 0
-                        : keys.integer("max_window_layers", 28);
+  const auto full = json.contains("max_window_layers") ? keys.from_zero("max_window_layers") : 28;
   for (std::int64_t i = 0; i < layers; ++i)
     sliding.push_back(family.is_gemma() ? (i + 1) % pattern != 0
                                         : family.model_type == "mistral" || i >= full);
@@ -426,7 +416,7 @@ void read_windows(const nlohmann::json& json, const Keys& keys, const Family& fa
   const auto sliding = sliding_layers(json, keys, family, config.layers);
   if ((family.name.starts_with("Qwen") && !keys.flag("use_sliding_window", false)) ||
       (json.contains("sliding_window") && json["sliding_window"].is_null())) {
-    if (is_given(json, "layer_types") && std::find(sliding.begin(), sliding.end(), true) != sliding.end())
+    if (keys.has("layer_types") && std::find(sliding.begin(), sliding.end(), true) != sliding.end())
       keys.refuse(std::string("layer_types has sliding_attention, but no window is in use; expected "
                               "sliding_window") +
                   (family.name.starts_with("Qwen") ? " and use_sliding_window = true" : ""));
@@ -443,29 +433,27 @@ void read_rotary(const nlohmann::json& json, const Keys& keys, const Family& fam
   };
   const bool nested = family.model_type == "gemma3_text";
   constexpr double theta_most = 1e12;
-  const auto theta = is_given(json, "rope_theta") ? keys.real("rope_theta", 1, theta_most)
-                     : nested                     ? 1e6
-                                                  : 1e4;
-  const auto scaling = is_given(json, "rope_scaling") ? json["rope_scaling"] : nlohmann::json();
-  const auto parameters = is_given(json, "rope_parameters") ? json["rope_parameters"] : nlohmann::json();
+  const auto theta = keys.has("rope_theta") ? keys.real("rope_theta", 1, theta_most) : nested ? 1e6 : 1e4;
+  const auto scaling = keys.has("rope_scaling") ? json["rope_scaling"] : nlohmann::json();
+  const auto parameters = keys.has("rope_parameters") ? json["rope_parameters"] : nlohmann::json();
   if (!scaling.is_null() && !parameters.is_null())
     keys.refuse("has both rope_scaling and rope_parameters; expected one of them");
   if (nested && parameters.is_object() &&
       (parameters.contains("rope_type") || parameters.contains("rope_theta")))
     keys.refuse("rope_parameters are not by kind of layer; expected full_attention and sliding_attention");
-  if (is_given(json, "partial_rotary_factor") && json["partial_rotary_factor"] != 1)
+  if (keys.has("partial_rotary_factor") && json["partial_rotary_factor"] != 1)
     keys.refuse("partial_rotary_factor is not 1; expected positions for whole heads");
   if (!nested) {
     config.rotary = config.rotary_of_windows = of(parameters.is_null() ? scaling : parameters, theta);
     return;
   }
   const auto part = [&](const char* layers) {
-    return parameters.is_object() && is_given(parameters, layers) ? parameters[layers] : nlohmann::json();
+    return parameters.is_object() && parameters.contains(layers) ? parameters[layers] : nlohmann::json();
   };
   const auto full = part("full_attention");
   config.rotary = of(full.is_null() ? scaling : full, theta);
   const auto local =
-      is_given(json, "rope_local_base_freq") ? keys.real("rope_local_base_freq", 1, theta_most) : 1e4;
+      keys.has("rope_local_base_freq") ? keys.real("rope_local_base_freq", 1, theta_most) : 1e4;
   config.rotary_of_windows = of(part("sliding_attention"), local);
 }
 
@@ -480,17 +468,13 @@ std::unique_ptr<Encoder> make_decoder(const nlohmann::json& json, const std::str
   auto config = defaults_of(family);
   read_names(json, keys, family, config);
   read_shape(json, keys, family, config);
-  read_activation(json, keys, family, config);
+  read_activation(keys, family, config);
   read_switches(json, keys, family, config);
   read_windows(json, keys, family, config);
   read_rotary(json, keys, family, config);
-  Files beside;
-  const std::string generation = "generation_config.json";
-  if (!folder.empty() && store::is_there(folder / generation))
-    beside[generation] = store::input_text(folder / generation, "what stands beside config.json");
   auto own = json;  // its folders hold no head of labels
-  if (is_given(json, "architectures")) own["architectures"] = nlohmann::json::array({config.architecture});
-  return std::make_unique<Decoder>(std::move(config), own.dump(2) + "\n", std::move(beside));
+  if (keys.has("architectures")) own["architectures"] = nlohmann::json::array({config.architecture});
+  return std::make_unique<Decoder>(std::move(config), own.dump(2) + "\n", generation_config(folder));
 }
 
 }  // namespace taugrid::models

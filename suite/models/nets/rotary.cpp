@@ -84,35 +84,28 @@ std::string kind_of(const nlohmann::json& parameters, const Keys& keys) {
   return "default";
 }
 
-double base_of(const nlohmann::json& parameters, const Keys& keys, double theta) {
-  return parameters.is_null() ? theta : number(parameters, keys, "rope_theta", theta);
-}
+}  // namespace
 
-RotaryFrequencies read(const nlohmann::json& parameters, const Keys& keys, double theta, std::int64_t width,
-                       std::int64_t places) {
+RotaryFrequencies rotary_frequencies(const nlohmann::json& parameters, const Keys& keys, double theta,
+                                     std::int64_t width, std::int64_t places) {
   const auto kind = kind_of(parameters, keys);
   constexpr std::array<std::string_view, 5> known = {"default", "linear", "dynamic", "llama3", "yarn"};
   if (std::find(known.begin(), known.end(), kind) == known.end())
     keys.refuse("its rotary positions are scaled by '" + kind.substr(0, 80) +
                 "'; expected default, linear, dynamic, llama3 or yarn");
-  theta = base_of(parameters, keys, theta);
-  if (!parameters.is_null() && number(parameters, keys, "partial_rotary_factor", 1) != 1)
-    keys.refuse("partial_rotary_factor is not 1; expected positions for whole heads");
+  if (!parameters.is_null()) {
+    theta = number(parameters, keys, "rope_theta", theta);
+    if (number(parameters, keys, "partial_rotary_factor", 1) != 1)
+      keys.refuse("partial_rotary_factor is not 1; expected positions for whole heads");
+  }
   // Step by step in float32 as transformers computes them, so that both round alike.
   const auto exponents = at::arange(0, width, 2, at::kLong).to(at::kFloat) / width;
-  const auto powers = at::pow(theta, exponents), frequencies = 1.0 / powers;
-  if (kind == "linear") return {frequencies / number(parameters, keys, "factor")};
-  if (kind == "llama3") return {llama3(frequencies, parameters, keys, static_cast<double>(places))};
-  if (kind == "yarn") return yarn(powers, parameters, keys, theta, static_cast<double>(places));
-  return {frequencies};  // a dynamic scaling changes texts beyond max_position_embeddings alone
-}
-
-}  // namespace
-
-RotaryFrequencies rotary_frequencies(const nlohmann::json& parameters, const Keys& keys, double theta,
-                                     std::int64_t width, std::int64_t places) {
-  auto rotary = read(parameters, keys, theta, width, places);
-  rotary.unscaled = read(nlohmann::json(), keys, base_of(parameters, keys, theta), width, places).frequencies;
+  const auto powers = at::pow(theta, exponents), plain = 1.0 / powers;
+  RotaryFrequencies rotary{plain};  // a dynamic scaling changes texts beyond max_position_embeddings alone
+  if (kind == "linear") rotary.frequencies = plain / number(parameters, keys, "factor");
+  if (kind == "llama3") rotary.frequencies = llama3(plain, parameters, keys, static_cast<double>(places));
+  if (kind == "yarn") rotary = yarn(powers, parameters, keys, theta, static_cast<double>(places));
+  rotary.unscaled = plain;
   if (!at::isfinite(rotary.frequencies).all().item<bool>())
     keys.refuse(
         "its rotary positions turn by angles that are not finite; expected another rope_theta or scaling");

@@ -19,7 +19,6 @@
 
 #include "suite/models/nets/nets.hpp"
 #include "suite/models/packing.hpp"
-#include "suite/store/input_file.hpp"
 #include "suite/store/tensor_folder.hpp"
 
 namespace taugrid::models {
@@ -28,8 +27,6 @@ namespace {
 using autodiff::Activation;
 using autodiff::Kind;
 using autodiff::Layout;
-
-using Files = std::map<std::string, std::string>;  // path in the folder → text
 
 struct Config {
   std::int64_t width = 512, head_width = 64, mlp = 2048, layers = 6, decoder_layers = 6, heads = 8;
@@ -276,14 +273,6 @@ class T5 final : public Net<T5> {
   std::vector<Layer> layers_;  // the encoder's, then the decoder's
 };
 
-/// A token's number; `fallback` where there is none.
-std::int64_t token(const nlohmann::json& json, const Keys& keys, const char* key, std::int64_t fallback,
-                   std::int64_t vocabulary) {
-  const auto found = json.find(key);
-  if (found == json.end() || found->is_null()) return fallback;
-  return *found == 0 ? 0 : keys.integer(key, 0, vocabulary - 1);
-}
-
 /// T5 scales what its embeddings read; T5 1.1 has a head of its own, which some versions of transformers call
 /// tied all the same and keep beside the embeddings: the weights tell, where they are there.
 void read_head(const nlohmann::json& json, const Keys& keys, const std::filesystem::path& folder,
@@ -308,7 +297,7 @@ void read_feed_forward(const nlohmann::json& json, const Keys& keys, Config& con
 }
 
 void read_names(const nlohmann::json& json, const Keys& keys) {
-  if (!json.contains("architectures") || json["architectures"].is_null()) return;
+  if (!keys.has("architectures")) return;
   const auto& named = json["architectures"];
   // T5WithLMHeadModel: as earlier transformers called it.
   if (named != nlohmann::json::array({"T5ForConditionalGeneration"}) &&
@@ -330,7 +319,7 @@ std::unique_ptr<Encoder> make_t5(const nlohmann::json& json, const std::string& 
   config.mlp = keys.integer("d_ff", config.mlp);
   config.layers = keys.integer("num_layers", config.layers, 10'000);
   config.decoder_layers = config.layers;
-  if (json.contains("num_decoder_layers") && !json["num_decoder_layers"].is_null())
+  if (keys.has("num_decoder_layers"))
     config.decoder_layers = keys.integer("num_decoder_layers", config.layers, 10'000);
   config.heads = keys.integer("num_heads", config.heads);
   config.vocabulary = keys.integer("vocab_size", config.vocabulary, 100'000'000);
@@ -345,17 +334,15 @@ std::unique_ptr<Encoder> make_t5(const nlohmann::json& json, const std::string& 
                 "; expected more than half of the buckets, " + std::to_string(config.buckets / 2));
   config.epsilon = keys.real("layer_norm_epsilon", config.epsilon);
   config.initializer_factor = keys.real("initializer_factor", config.initializer_factor);
-  const auto padding = token(json, keys, "pad_token_id", 0, config.vocabulary);
-  config.start = token(json, keys, "decoder_start_token_id", padding, config.vocabulary);
-  config.end = token(json, keys, "eos_token_id", 1, config.vocabulary);
+  const auto token = [&](const char* key, std::int64_t fallback) {
+    return keys.has(key) ? keys.from_zero(key, config.vocabulary - 1) : fallback;
+  };
+  config.start = token("decoder_start_token_id", token("pad_token_id", 0));
+  config.end = token("eos_token_id", 1);
   if (keys.flag("is_decoder", false)) keys.refuse("is_decoder is true; expected an encoder and a decoder");
   read_feed_forward(json, keys, config);
   read_head(json, keys, folder, config);
-  Files beside;
-  const std::string generation = "generation_config.json";
-  if (!folder.empty() && store::is_there(folder / generation))
-    beside[generation] = store::input_text(folder / generation, "what stands beside config.json");
-  return std::make_unique<T5>(config, json.dump(2) + "\n", std::move(beside));
+  return std::make_unique<T5>(config, json.dump(2) + "\n", generation_config(folder));
 }
 
 }  // namespace taugrid::models

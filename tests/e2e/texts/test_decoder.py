@@ -21,12 +21,13 @@ from text_worlds import (
     again,
     assert_answers_are_learnt,
     changed_tensors,
+    filled_prompts,
     named,
     pack_prompts,
     refused_in_one_line,
     with_masks,
+    word_tokenizer,
 )
-from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForCausalLM
 from world import EXPERIMENT
@@ -47,23 +48,13 @@ def train(folder: Path, family: str, **more: Any) -> None:
     """Trains on prompts of other texts, for some seconds on one core."""
     torch.set_num_threads(1)  # more would wait for each other
     torch.manual_seed(11)
-    number = {word: i for i, word in enumerate(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordLevel(number, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = word_tokenizer(VOCABULARY)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **SMALL, **more), attn_implementation="eager")
     source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(200):
-        ids, wanted = torch.zeros(48, LONGEST, dtype=torch.long), torch.zeros(48, dtype=torch.long)
-        last = torch.zeros(48, dtype=torch.long)
-        for i in range(48):
-            name = list(LABELS)[i % len(LABELS)]
-            label, first, second = source.row(name)
-            tokens = torch.tensor(tokenizer.encode(PROMPTS.get(name, PLAIN).format(text=first, second=second)).ids)
-            ids[i, : len(tokens)] = tokens[:LONGEST]
-            last[i] = min(len(tokens), LONGEST) - 1
-            wanted[i] = number[LABELS[name][label]]
+        ids, lengths, wanted = filled_prompts(source, tokenizer, PROMPTS, PLAIN, LONGEST)
         logits = model(input_ids=ids, use_cache=False).logits
-        loss = cross_entropy(logits[torch.arange(48), last], wanted)
+        loss = cross_entropy(logits[torch.arange(len(ids)), lengths - 1], wanted)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

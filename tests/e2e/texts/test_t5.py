@@ -20,12 +20,14 @@ from text_worlds import (
     again,
     assert_answers_are_learnt,
     changed_tensors,
+    filled_prompts,
     named,
     pack_prompts,
     refused_in_one_line,
     with_masks,
+    word_tokenizer,
 )
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import processors
 from torch.nn.functional import cross_entropy
 from transformers import T5Config, T5ForConditionalGeneration
 from world import EXPERIMENT
@@ -41,9 +43,7 @@ def train(folder: Path) -> None:
     """Trains on prompts of other texts, for some seconds on one core."""
     torch.set_num_threads(1)  # more would wait for each other
     torch.manual_seed(11)
-    number = {word: i for i, word in enumerate(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordLevel(number, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = word_tokenizer(VOCABULARY)
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     model = T5ForConditionalGeneration(T5Config(
         vocab_size=len(VOCABULARY), d_model=24, d_kv=7, d_ff=40, num_layers=2, num_decoder_layers=2, num_heads=3,
@@ -51,15 +51,8 @@ def train(folder: Path) -> None:
         dropout_rate=0.0, decoder_start_token_id=0, attn_implementation="eager"))
     source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(200):
-        ids, wanted = torch.zeros(48, LONGEST, dtype=torch.long), torch.zeros(48, dtype=torch.long)
-        for i in range(48):
-            name = list(LABELS)[i % len(LABELS)]
-            label, first, second = source.row(name)
-            filled = PROMPTS.get(name, PLAIN).format(text=first, second=second)
-            tokens = torch.tensor(tokenizer.encode(filled).ids[:LONGEST])
-            ids[i, : len(tokens)] = tokens
-            wanted[i] = number[LABELS[name][label]]
-        start = torch.zeros(48, 1, dtype=torch.long)
+        ids, _, wanted = filled_prompts(source, tokenizer, PROMPTS, PLAIN, LONGEST)
+        start = torch.zeros(len(ids), 1, dtype=torch.long)
         logits = model(input_ids=ids, attention_mask=(ids != 0).long(), decoder_input_ids=start, use_cache=False).logits
         loss = cross_entropy(logits[:, 0], wanted)
         optimiser.zero_grad()
