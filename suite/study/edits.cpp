@@ -41,7 +41,7 @@ at::Tensor Edits::recomputed(const at::Tensor& theta, const std::vector<std::siz
   std::vector<Sample> samples;
   std::int64_t all = 0;
   for (const auto t : tasks) {
-    samples.push_back(samples_.of(t, Split::train, points_a_task(tasks.size()), settings_.first_stage));
+    samples.push_back(samples_.of(t, Split::train, points_a_task(tasks.size()), model_.first_stage()));
     all += samples.back().labels.size(0);
   }
   const auto batches = (all + settings_.evaluation_batch - 1) / settings_.evaluation_batch;

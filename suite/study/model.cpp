@@ -75,9 +75,11 @@ Model::Model(const Settings& settings, InputFiles& files, at::Device device)
       decoded_(decoded_of(settings, encoder())),
       tokens_(tokens_of(settings, encoder())),
       cost_(encoder(), tokens_, decoded_) {
-  if (settings.first_stage > encoder().stages() + 1)
+  const int last = encoder().stages() + 1;
+  if (settings.first_stage > last && !stand_in_)
     throw InputError("finetune.first_stage is " + std::to_string(settings.first_stage) + "; the model " +
-                     settings.model.string() + " has stages 0 to " + std::to_string(encoder().stages() + 1));
+                     settings.model.string() + " has stages 0 to " + std::to_string(last));
+  first_stage_ = std::min(settings.first_stage, last);
   auto& state = checkpoint_.state;
   if (!files.is_dry_run() && settings.random_init) state = encoder().random_state(seed_for(seed_, "theta0"));
   if (!files.is_dry_run()) fingerprint_ = models::fingerprint(state);

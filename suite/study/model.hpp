@@ -42,12 +42,16 @@ class Model {
   /// A batch of n such inputs, drawn at random, on the device.
   models::Batch random_batch(std::int64_t n) const;
   bool is_stand_in() const { return stand_in_; }
+  /// finetune.first_stage: the first stage that is trained. A stand-in may have fewer stages than the model
+  /// whose place it takes; beyond them it is the last.
+  int first_stage() const { return first_stage_; }
   at::Device device() const { return device_; }
 
  private:
   std::uint64_t seed_;
   at::Device device_;
   bool stand_in_ = false;
+  int first_stage_ = 0;
   mutable models::Checkpoint checkpoint_;
   std::string name_, fingerprint_;
   std::int64_t decoded_;

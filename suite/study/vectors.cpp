@@ -105,10 +105,10 @@ at::Tensor Vectors::vector(const std::string& regime, std::size_t t) const {
 // The outputs of frozen stages are taken as θ0's, so a given model must share them.
 void Vectors::require_frozen(const at::Tensor& vector, const std::filesystem::path& folder) const {
   for (const auto& block : model_.layout().blocks()) {
-    if (block.stage >= settings_.first_stage) continue;
+    if (block.stage >= model_.first_stage()) continue;
     if (vector.narrow(0, block.offset, block.count).eq(0).all().item<bool>()) continue;
     throw InputError(folder.string() + ": was trained in stage " + std::to_string(block.stage) +
-                     ", which finetune.first_stage = " + std::to_string(settings_.first_stage) + " freezes");
+                     ", which finetune.first_stage = " + std::to_string(model_.first_stage()) + " freezes");
   }
 }
 

@@ -17,7 +17,7 @@
 namespace taugrid::experiments {
 
 void SecondStart::read(const config::Section& section) {
-  if (study_.settings.first_stage > 0)
+  if (study_.model.first_stage() > 0)
     section.refuse("other", "goes with finetune.first_stage = 0 alone: frozen stages are θ0's");
   if (study_.settings.words_frozen)
     section.refuse("other", "goes without model.label_words = \"frozen\": those words are θ0's");

@@ -87,10 +87,10 @@ def test_an_experiment_that_extends_another(world: World, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("experiment", experiments.SHIPPED, ids=experiments.name)
 def test_the_experiments_we_ship_are_valid(experiment: Path) -> None:
-    """Whether or not their inputs are on this machine."""
-    done = dry_run(experiment)
-    assert "nothing is computed" in done.stdout and "work: " in done.stdout, done.stderr
-    assert done.returncode in (0, 2) and ("inputs are missing" in done.stderr) == (done.returncode == 2)
+    """Whether or not their inputs are on this machine, and without any."""
+    for done in (dry_run(experiment), dry_run(experiment, "--set", "model.path=/nowhere")):
+        assert "nothing is computed" in done.stdout and "work: " in done.stdout, done.stderr
+        assert done.returncode in (0, 2) and ("inputs are missing" in done.stderr) == (done.returncode == 2)
 
 
 @pytest.mark.parametrize("experiment", experiments.SHIPPED, ids=experiments.name)
