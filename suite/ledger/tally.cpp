@@ -140,9 +140,11 @@ Tally& Tally::train(const std::string& name, const training::Training& training,
   const auto parameters = 4 * number(study::trained_parameters(trained, study_->model.layout()));
   const auto inputs = training::step_inputs(*study_, name, training, t);
   const double flops = training::step_flops_an_input(r, trained, cost);
-  // θ, two moments, this gradient and the last one; of a linear step also τ.
+  const auto optimised = 4 * number(study_->trained_parameters(name));
+  // θ, two moments, this gradient and the last one; of a linear step also τ; of factors these and their
+  // gradient.
   const double bytes =
-      (r.linear ? 2 : 1) * theta_bytes() + 4 * parameters +
+      (r.linear ? 2 : 1) * theta_bytes() + 2 * parameters + (r.low_rank ? 4 : 2) * optimised +
       4 * number(share(inputs)) * (r.linear ? cost.alive_in_linear_step() : cost.alive_in_step());
   add({"train/" + name, number(steps), share(inputs), 0, number(share(inputs)) * flops,
        [study = study_, name](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
@@ -262,7 +264,7 @@ Tally& Tally::visit(const std::string& name, const std::vector<std::size_t>& tas
 Tally& Tally::sample(std::size_t t, Split split, std::int64_t n, std::int64_t at_once) {
   const auto& settings = study_->settings;
   n = study_->samples.size(t, split, n);
-  if (at_once == 0) at_once = settings.first_stage > 0 ? n : settings.evaluation_batch;
+  if (at_once == 0) at_once = study_->model.first_stage() > 0 ? n : settings.evaluation_batch;
   if (study_->samples.bytes(n) > study_->bound.samples) n = std::min(n, at_once);
   auto& bytes = load_.keeps["sample/" + study_->tasks.name(t) + "/" + study::split_name(split)];
   bytes = std::max(bytes, static_cast<double>(study_->samples.bytes(n)));

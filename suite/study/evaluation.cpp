@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "kernels/autodiff/products.hpp"
+#include "suite/models/label_tree.hpp"
 
 namespace taugrid::study {
 

@@ -18,6 +18,7 @@ const std::vector<Regime>& regimes() {
       {.name = "attention+bias", .groups = {attention_weight, attention_bias}},  // its ablations, table 5
       {.name = "attention+mlp", .groups = {attention_weight, mlp_weight}},
       {.name = "attention+mlp+bias", .groups = {attention_weight, attention_bias, mlp_weight, mlp_bias}},
+      {.name = "lora", .groups = {attention_weight, mlp_weight}, .low_rank = true},
       {.name = "attention_posthoc", .linear = true, .source = "attention"},   // its kernel behaviour test
       {.name = "tau_jp", .linear = true, .penalty = Penalty::cyclic},         // paper 3, eq. 11
       {.name = "tau_jp_strict", .linear = true, .penalty = Penalty::strict},  // paper 3, eq. 10

@@ -30,6 +30,7 @@ struct Regime {
   std::string name;
   bool linear = false;  ///< trained and used as f(x; θ0) + J(x)(θ − θ0) (paper 1, eq. 3)
   std::vector<autodiff::Kind> groups = {};  ///< trained; empty: all parameters
+  bool low_rank = false;  ///< moves their matrices by products of low rank alone: study::LowRank
   Penalty penalty = Penalty::none;
   std::string source = {};  ///< not trained: the task vectors of this regime, in the function above
   std::string start = {};   ///< goes on from this regime's θ*; empty: from θ0

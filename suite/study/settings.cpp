@@ -145,6 +145,18 @@ void read_regimes(config::Section section, Settings& settings, InputFiles& files
                                         {.values = "an integer from 0 to the model's layers + 1"}},
                                        0, {0, 10'000}));
 
+  auto& low_rank = settings.low_rank;
+  low_rank.rank = section.integer("lora_rank", "r of the regime lora: the rank of s·B·A in each matrix",
+                                  low_rank.rank, {1, 65'536});
+  low_rank.alpha =
+      section.real("lora_alpha", "α of the regime lora, whose s is α/r", low_rank.alpha, {1e-6, 1e6});
+  low_rank.modules = section.words(
+      "lora_modules",
+      {"Linear layers of attention and of MLPs that the regime lora adapts, by their names or the "
+       "ends of these, as PEFT's target_modules; empty: all of them",
+       {.values = "a list of names, such as q_proj"}},
+      {});
+
   // Whose task vectors are wanted besides. A regime that is given needs none to start from.
   std::vector<std::string> makers;
   for (const auto& name : regime_names()) {

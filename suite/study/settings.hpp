@@ -12,6 +12,7 @@
 
 #include "suite/config/config.hpp"
 #include "suite/study/input_files.hpp"
+#include "suite/study/low_rank.hpp"
 #include "suite/study/variants.hpp"
 
 namespace taugrid::study {
@@ -53,6 +54,7 @@ struct Settings {
   std::vector<std::string> regimes;         ///< all that are asked for
   std::vector<std::string> vector_regimes;  ///< of these, those with a task vector a task
   std::vector<std::string> joint_regimes;   ///< and those with one model of all tasks
+  LowRank low_rank;                         ///< of the regime lora
   int first_stage = 0;  ///< the first stage of the model that is trained; those before are frozen
   std::filesystem::path checkpoints;  ///< of regimes that are given; empty: none
   std::vector<std::string> given;     ///< regimes whose models are read from `checkpoints`, not trained

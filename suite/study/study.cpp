@@ -7,6 +7,7 @@
 
 #include "kernels/full_products.hpp"
 #include "suite/error.hpp"
+#include "suite/store/quoted.hpp"
 #include "suite/study/regime.hpp"
 
 namespace taugrid::study {
@@ -25,8 +26,13 @@ Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks
   // The host's own reduced precisions are left alone: its numbers are the same everywhere.
   if (device.is_cuda()) allow_reduced_products(settings.precision == "tf32");
   if (model.is_stand_in()) return;
+  if (const auto module = settings.low_rank.unmatched(model.layout()); !module.empty())
+    throw InputError(
+        fmt::format("finetune.lora_modules: {} is no linear layer of attention or of an MLP of "
+                    "the model {}",
+                    store::quoted(module), settings.model.string()));
   for (const auto& name : settings.regimes) {
-    if (trained_parameters(trained_blocks(name), model.layout()) > 0) continue;
+    if (trained_parameters(name) > 0) continue;
     throw InputError(fmt::format(
         "finetune.regimes: {} trains nothing of the model {}{}", name, settings.model.string(),
         settings.first_stage > 0 ? fmt::format(" from finetune.first_stage = {} on", settings.first_stage)
@@ -38,7 +44,12 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
   const auto& source = regime(name).source;
   if (!source.empty()) return trained_blocks(source);
   auto trained =
-      study::trained_blocks(regime(name), model.layout(), settings.first_stage, settings.words_frozen);
+      study::trained_blocks(regime(name), model.layout(), model.first_stage(), settings.words_frozen);
+  if (regime(name).low_rank) {
+    const auto& blocks = model.layout().blocks();
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      trained[i] = trained[i] && settings.low_rank.adapts(blocks[i], model.layout());
+  }
   const auto& encoder = model.encoder();
   if (encoder.takes().text() || encoder.vocabulary_bias() < 0 || readouts.read_words()) return trained;
   // No task reads the model's own classifier: it stays as it is, where weight decay alone would move it.
@@ -48,11 +59,17 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
   return trained;
 }
 
+std::int64_t Study::trained_parameters(const std::string& name) const {
+  const auto trained = trained_blocks(name);
+  return regime(name).low_rank ? settings.low_rank.parameters(model.layout(), trained)
+                               : study::trained_parameters(trained, model.layout());
+}
+
 int Study::first_changed_stage(const std::string& name) const {
-  if (settings.first_stage == 0) return 0;
+  if (model.first_stage() == 0) return 0;
   // A regime that goes on from another's vectors changes what that one changed, too; both begin at
   // first_stage.
-  return std::min(models::first_trained_stage(model.layout(), trained_blocks(name)), settings.first_stage);
+  return std::min(models::first_trained_stage(model.layout(), trained_blocks(name)), model.first_stage());
 }
 
 Sample Study::sample(const std::string& name, std::size_t t, Split split, std::int64_t n) const {

@@ -29,7 +29,9 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
       regime_(study::regime(name)),
       training_(training),
       group_(group),
-      update_(study, regime_, training, begin ? *begin : beginning(study, regime_, t), group),
+      update_(
+          study, regime_, training, begin ? *begin : beginning(study, regime_, t), group,
+          regime_.low_rank ? study::seed_for(study.settings.seed, "factors/" + study.tasks.drawn_by(t)) : 0),
       from_(training.random_crop < 1 ? 0 : study.first_changed_stage(name)) {
   const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
     const auto seed = study::seed_for(study.settings.seed, purpose + study.tasks.drawn_by(u));

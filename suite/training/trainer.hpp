@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Fine-tuning of one task in one regime: batches by seed, and their updates. Papers 1, 3 and 4: AdamW on θ, cosine
-// schedule with warm-up, gradient clipping, the readout frozen.
+// Fine-tuning of one task in one regime: batches by seed, and their updates. Papers 1, 3 and 4: AdamW on θ,
+// cosine schedule with warm-up, gradient clipping, the readout frozen.
 #pragma once
 
 #include <optional>
@@ -29,6 +29,8 @@ class Trainer {
   const at::Tensor& theta() const { return update_.state().theta; }
   const models::State& state() const { return update_.state(); }
   void observe(std::vector<Update::Span>& spans) { update_.observe(spans); }
+  /// What a regime of low rank has trained.
+  const std::optional<Factors>& factors() const { return update_.factors(); }
   void save(store::TensorFile& file) const { update_.save(file); }
 
  private:

@@ -19,9 +19,18 @@ constexpr double momentum = 0.1;  // with which stored statistics follow the bat
 
 std::variant<AdamW, GradientDescent> optimiser(const Training& training, const at::Tensor& theta,
                                                const autodiff::Layout& layout,
-                                               const std::vector<bool>& trained) {
+                                               const std::vector<bool>& trained,
+                                               const std::optional<Factors>& factors) {
+  if (factors) return optimiser(training, factors->values(), factors->layout(), {}, std::nullopt);
   if (training.sgd) return GradientDescent(theta, layout, trained, training.weight_decay);
   return AdamW(theta, layout, trained, {.weight_decay = training.weight_decay});
+}
+
+std::optional<Factors> first_factors(const study::Study& study, const study::Regime& regime,
+                                     const models::State& begin, std::uint64_t seed) {
+  if (!regime.low_rank) return std::nullopt;
+  return Factors(study.settings.low_rank, study.model.layout(), study.trained_blocks(regime.name),
+                 begin.theta, seed);
 }
 
 models::State copy_of(const models::State& state) {
@@ -31,7 +40,7 @@ models::State copy_of(const models::State& state) {
 }  // namespace
 
 Update::Update(const study::Study& study, const study::Regime& regime, const Training& training,
-               const models::State& begin, const comm::Communicator& group)
+               const models::State& begin, const comm::Communicator& group, std::uint64_t seed)
     : study_(study),
       training_(training),
       group_(group),
@@ -39,12 +48,14 @@ Update::Update(const study::Study& study, const study::Regime& regime, const Tra
       mixes_(!regime.linear && study.model.encoder().mixes_in_training()),
       loss_(study.model.encoder(), regime, study.model.start(), study.trained_blocks(regime.name),
             study.evaluation.compute_type()),
-      optimiser_(optimiser(training, state_.theta, study.model.layout(), study.trained_blocks(regime.name))) {
+      factors_(first_factors(study, regime, begin, seed)),
+      optimiser_(optimiser(training, state_.theta, study.model.layout(), study.trained_blocks(regime.name),
+                           factors_)) {
   if (group.size() == 1) return;
   const auto& layout = study.model.layout();
   const auto trained = study.trained_blocks(regime.name);
-  const auto stretch = std::clamp<std::int64_t>(study::trained_parameters(trained, layout) / 8, smallest_sum,
-                                                largest_sum);
+  const auto stretch =
+      std::clamp<std::int64_t>(study::trained_parameters(trained, layout) / 8, smallest_sum, largest_sum);
   buckets_.emplace(layout, trained, stretch, [this](const at::Tensor& part) {
     sums_.push_back(group_.begin_all_reduce_sum(part, "gradient"));
   });
@@ -63,8 +74,8 @@ LossValue Update::operator()(const std::vector<Term>& terms, double learning_rat
   autodiff::BatchStatistics statistics;
   if (mixes_ && group_.size() > 1)
     statistics.sum_over_ranks = [this](at::Tensor& sums) { group_.all_reduce_sum(sums, "batch statistics"); };
-  auto value = loss_(state_.theta, terms, gradient_, buckets_ ? &*buckets_ : nullptr,
-                     mixes_ ? &statistics : nullptr);
+  auto value =
+      loss_(state_.theta, terms, gradient_, buckets_ ? &*buckets_ : nullptr, mixes_ ? &statistics : nullptr);
   note("forward and backward");
   if (group_.size() > 1) {
     auto sum = at::stack({value.loss, value.penalty});
@@ -77,8 +88,10 @@ LossValue Update::operator()(const std::vector<Term>& terms, double learning_rat
     }
     sums_.clear();
   }
-  clip_norm(gradient_, training_.clip);
-  std::visit([&](auto& rule) { rule.step(gradient_, learning_rate); }, optimiser_);
+  auto gradient = factors_ ? factors_->gradient(gradient_) : gradient_;
+  clip_norm(gradient, training_.clip);
+  std::visit([&](auto& rule) { rule.step(gradient, learning_rate); }, optimiser_);
+  if (factors_) factors_->move(state_.theta);
   if (mixes_) follow(statistics);
   note("clipping and update");
   return value;
@@ -96,6 +109,7 @@ void Update::follow(const autodiff::BatchStatistics& statistics) {
 void Update::save(store::TensorFile& file) const {
   file.tensors["theta"] = state_.theta;
   if (state_.buffers.defined()) file.tensors["buffers"] = state_.buffers;
+  if (factors_) factors_->save(file);
   if (const auto* adamw = std::get_if<AdamW>(&optimiser_)) adamw->save(file);
 }
 

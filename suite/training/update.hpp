@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "suite/training/adamw.hpp"
+#include "suite/training/factors.hpp"
 #include "suite/training/loss.hpp"
 #include "suite/training/training.hpp"
 
@@ -17,17 +18,19 @@ namespace taugrid::training {
 
 class Update {
  public:
-  /// Trains a model that is at `begin` when training starts; θ0 is the study's. All arguments outlive this
-  /// object.
+  /// Trains a model that is at `begin` when training starts; θ0 is the study's. A regime of low rank draws
+  /// its factors from `seed`. The other arguments outlive this object.
   Update(const study::Study& study, const study::Regime& regime, const Training& training,
-         const models::State& begin, const comm::Communicator& group);
+         const models::State& begin, const comm::Communicator& group, std::uint64_t seed = 0);
 
-  /// One step at this learning rate; the loss is that before the update, on the device. Several ranks sum their
-  /// gradients in stretches, each beside the rest of the backward pass; where samples mix, also what they are
-  /// normalised by.
+  /// One step at this learning rate; the loss is that before the update, on the device. Several ranks sum
+  /// their gradients in stretches, each beside the rest of the backward pass; where samples mix, also what
+  /// they are normalised by.
   LossValue operator()(const std::vector<Term>& terms, double learning_rate);
 
   const models::State& state() const { return state_; }
+  /// What a regime of low rank trains.
+  const std::optional<Factors>& factors() const { return factors_; }
 
   /// What a step did, and when, in seconds on the steady clock.
   struct Span {
@@ -56,7 +59,8 @@ class Update {
   std::optional<autodiff::Buckets> buckets_;
   bool mixes_;
   TrainingLoss loss_;
-  std::variant<AdamW, GradientDescent> optimiser_;
+  std::optional<Factors> factors_;
+  std::variant<AdamW, GradientDescent> optimiser_;  // of θ, or of the factors
   std::vector<Span>* spans_ = nullptr;
   double noted_ = 0;
 };

@@ -37,6 +37,7 @@ REGIME_COLOURS = {
     "attention+bias": "#127a7a",
     "attention+mlp": "#6fc3c9",
     "attention+mlp+bias": "#4f6f2f",
+    "lora": "#b08968",
     "tau_jp": "#c2457f",
     "tau_jp_strict": "#7d1f4f",
     "tau_jp_incremental": "#e58fb5",

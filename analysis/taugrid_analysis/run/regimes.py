@@ -19,6 +19,7 @@ ORDER = (
     "attention+bias",
     "attention+mlp",
     "attention+mlp+bias",
+    "lora",
     "tau_jp",
     "tau_jp_strict",
     "tau_jp_incremental",

@@ -90,8 +90,7 @@ class Cost final : public Experiment {
   store::TensorFile compute(const std::string& name, schedule::UnitContext& context) const {
     const auto& how = training_.at(name);
     const auto& r = regime(name);
-    const auto& layout = study_.model.layout();
-    const auto trainable = study::trained_parameters(study_.trained_blocks(name), layout);
+    const auto trainable = study_.trained_parameters(name);
     if (!r.start.empty()) study_.vectors.vector(r.start, last());  // read once, before memory is counted
 
     machine::PeakMemory memory;
@@ -116,7 +115,7 @@ class Cost final : public Experiment {
     const auto base = r.linear ? static_cast<std::int64_t>(study_.model.theta0().nbytes()) : 0;
     store::TensorFile file;
     file.tensors = {
-        {"parameters", whole(layout.size())},
+        {"parameters", whole(study_.model.layout().size())},
         {"trainable_parameters", whole(trainable)},
         {"optimiser_memory", whole((how.sgd ? 0 : 2) * trainable * study_.model.theta0().element_size())},
         {"peak_memory", whole(memory.bytes() + base)},

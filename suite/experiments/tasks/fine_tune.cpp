@@ -232,6 +232,9 @@ class FineTune final : public Experiment {
     const double seconds = training::run(steps, context);
 
     if (context.group.rank() == 0) {
+      if (trainer.factors())
+        trainer.factors()->write_adapter(study_.vectors.checkpoint_folder(name, t) / "adapter",
+                                         study_.settings.model.string());
       models::write_checkpoint(
           joint ? study_.vectors.joint_folder(name) : study_.vectors.checkpoint_folder(name, t),
           study_.model.encoder(), trainer.state(), study_.model.fingerprint());

@@ -18,13 +18,15 @@ TRAINED = {
     "attention+bias": lambda name: ATTENTION in name,
     "attention+mlp": lambda name: (ATTENTION in name or MLP in name) and name.endswith("weight"),
     "attention+mlp+bias": lambda name: ATTENTION in name or MLP in name,
+    "lora": lambda name: (ATTENTION in name or MLP in name) and name.endswith("weight"),
 }
 
 
 @pytest.fixture(scope="module")
 def run(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("regimes") / "run"
-    measure(world.experiment, folder, "--set", f"finetune.regimes={json.dumps(list(TRAINED))}")
+    measure(world.experiment, folder, "--set", f"finetune.regimes={json.dumps(list(TRAINED))}",
+            "--set", "finetune.lora.learning_rate=1e-2")
     return folder
 
 

@@ -105,7 +105,7 @@ void RegimeTest::expect_slope(const study::Regime& r, const std::vector<Term>& t
 
 INSTANTIATE_TEST_SUITE_P(All, RegimeTest,
                          ::testing::Values("standard", "linear", "attention", "attention+bias",
-                                           "attention+mlp+bias", "tau_jp", "tau_jp_strict", "multitask",
+                                           "attention+mlp+bias", "lora", "tau_jp", "tau_jp_strict", "multitask",
                                            "multitask_linear"),
                          [](const auto& parameter) {
                            auto name = parameter.param;

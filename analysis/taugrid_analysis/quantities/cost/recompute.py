@@ -35,7 +35,20 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     else:
         read = sizes
 
+    def factors() -> int:
+        """r(out + in) of each matrix of attention and MLPs that `lora_modules` names; of all by default."""
+        how = oracle.inputs.config.get("finetune", {})
+        ends = tuple(f".{end}.weight" for end in how.get("lora_modules", [])) or (".weight",)
+        matrices = [
+            oracle.theta0[name].shape
+            for name in sizes
+            if re.search(f"{ATTENTION}|{MLP}", name) and f".{name}".endswith(ends)
+        ]
+        return sum(how.get("lora_rank", 8) * sum(shape) for shape in matrices if len(shape) == 2)
+
     def trained(regime: str) -> int:
+        if regime == "lora":
+            return factors()
         if not regime.startswith("attention"):
             return sum(read.values())
         wanted = f"{ATTENTION}|{MLP}" if "+mlp" in regime else ATTENTION
