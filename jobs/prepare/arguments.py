@@ -215,10 +215,11 @@ model's own; with --new-tokens DIR those that are not become tokens of a copy of
 
 A T5 (T5ForConditionalGeneration, as Flan-T5 is) has prompts without a mask, and its words are what it answers, of any
 number of tokens, all of which are learnt and scored; with --answers first the first token of each alone is read, which
-no other word may begin with.
+no other word may begin with. With --score acc_norm classes are compared by log p divided by the letters of the answer,
+as lm-evaluation-harness has it.
 
 A decoder (model_type llama, mistral, qwen2, qwen3, gemma2 or gemma3_text) has such prompts too, and is read at
-that prompt's last token by the first token of each word:
+that prompt's last token by the first token of each word, or with --answers whole by all of them, without an end:
 
   --prompt "Review: {text}\\nSentiment:" --words 1=positive 0=negative
 
@@ -241,7 +242,8 @@ missing is listed with where it is expected. The columns of sources were checked
 """
 
 
-ANSWERS = "of a T5: all tokens of a class's answer, or the first alone (whole; of a decoder first)"
+ANSWERS = "of a T5 or a decoder: all tokens of a class's answer, or the first alone (T5: whole, decoder: first)"
+SCORE = "whole answers are compared by log p, or by log p a letter of the answer (acc)"
 FOLDER = "folder of a BERT, RoBERTa, T5 or decoder (the packaged MiniLM)"
 
 
@@ -279,6 +281,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each label word is a token"
     )
     text.add_argument("--answers", choices=("whole", "first"), help=ANSWERS)
+    text.add_argument("--score", choices=("acc", "acc_norm"), default="acc", help=SCORE)
     text.add_argument("--tokens", type=int, default=128, metavar="N", help="longer texts are cut (128)")
     text.add_argument("--per-class", type=int, metavar="K", help="so many training texts of each class (all)")
     text.add_argument("--validation", type=int, metavar="N", help="so many, as many of each class (all)")
@@ -304,6 +307,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each of the set's words is a token"
     )
     tasks.add_argument("--answers", choices=("whole", "first"), help=ANSWERS)
+    tasks.add_argument("--score", choices=("acc", "acc_norm"), default="acc", help=SCORE)
     tasks.add_argument(
         "--answer-tokens", type=int, default=32, metavar="N", help="of an answer that is a text, at most (32)"
     )

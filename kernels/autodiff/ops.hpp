@@ -48,6 +48,7 @@ struct GroupedHeads {
 /// d/2], both multiplied by the factor that a scaling may have.
 struct Rotation {
   at::Tensor cos, sin;
+  bool by_row = false;  ///< there is a place for each row of what is turned, in their order, packed or not
 };
 
 // Shapes: x [n, tokens, d] or [n, d]; W [out, in]; b [out] or undefined; pictures [n, channels, h, w].

@@ -272,6 +272,11 @@ void read_sequences(const Hdf5File& file, std::int64_t classes, Head& head) {
   require_rows(file, of_lengths, head.lengths, classes);
   require_range(file, of_lengths, head.lengths, 1, head.tokens.size(1));
   require_range(file, name, head.tokens, 0, std::numeric_limits<std::int32_t>::max());
+  if (const std::string letters = "/head/letters"; file.has(letters)) {
+    head.letters = read(file, letters, Element::int64, 1);
+    require_rows(file, letters, head.letters, classes);
+    require_range(file, letters, head.letters, 1, std::numeric_limits<std::int32_t>::max());
+  }
   std::set<std::vector<std::int64_t>> seen;
   for (std::int64_t c = 0; c < classes; ++c) {
     const auto* row = head.tokens.const_data_ptr<std::int64_t>() + c * head.tokens.size(1);

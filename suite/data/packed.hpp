@@ -43,7 +43,10 @@ struct Head {
   /// int64, of words [classes]: each class's row of the vocabulary; of sequences [classes, l]: its label's
   /// rows
   at::Tensor tokens;
-  at::Tensor lengths;               ///< int64 [classes], of sequences: tokens in use, 1 … l
+  at::Tensor lengths;  ///< int64 [classes], of sequences: tokens in use, 1 … l
+  /// int64 [classes], of sequences: letters of each class's answer, by which its score is divided where
+  /// classes are compared; undefined: it is not
+  at::Tensor letters;
   std::string metric;               ///< of texts: what tells how good they are, one of metrics()
   std::vector<std::string> pieces;  ///< of texts: what each row of the vocabulary adds to a text
 };

@@ -35,6 +35,8 @@ struct Batch {
   const at::Tensor& held() const { return from > 0 ? hidden : inputs; }
 
   std::int64_t decoded() const { return decoder.defined() ? decoder.size(1) : 1; }  ///< places of the decoder
+  /// Of a model that answers in line: places before each text's tokens.
+  std::int64_t in_line() const { return decoder.defined() ? decoder.size(1) : 0; }
 
   /// How many tokens a sequence has room for, of a batch of texts.
   std::int64_t tokens() const { return held().size(1) - before_text; }

@@ -47,7 +47,7 @@ namespace {
 template <class To>
 Readout moved(Readout readout, To&& to) {
   for (auto* tensor : {&readout.weight, &readout.bias, &readout.words, &readout.paths.node,
-                       &readout.paths.token, &readout.paths.member}) {
+                       &readout.paths.token, &readout.paths.member, &readout.letters}) {
     if (tensor->defined()) *tensor = to(*tensor);
   }
   return readout;
@@ -74,8 +74,12 @@ at::Tensor Readout::logits_of_text(const at::Tensor& output) const {
   return at::matmul(output.reshape({output.size(0), paths.nodes, -1}), weight.t()).flatten(1);
 }
 
+at::Tensor Readout::compared(const at::Tensor& logits) const {
+  return letters.defined() ? logits / letters.to(logits.scalar_type()) : logits;
+}
+
 at::Tensor Readout::correct(const at::Tensor& logits, const at::Tensor& labels) const {
-  if (kind != Kind::text) return logits.argmax(1).eq(labels);
+  if (kind != Kind::text) return compared(logits).argmax(1).eq(labels);
   const auto said = logits.view({labels.size(0), labels.size(1), vocabulary}).argmax(2);
   return said.eq(labels).logical_or(labels.lt(0)).all(1);
 }

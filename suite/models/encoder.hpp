@@ -101,11 +101,15 @@ class Encoder : public Stages<at::Tensor>,
     static_cast<void>(l);
     return false;
   }
+  /// Whether the places of Batch::decoder stand in the text's own line: in every stage's output, the
+  /// embedding's among them, before the text's tokens. The first of them is the text's last token, whatever
+  /// it is given.
+  virtual bool answers_in_line() const { return false; }
   /// The token that a decoder begins with; −1 where there is no decoder. With Batch::decoder its features are
   /// [n, places, width()].
   virtual std::int64_t decoder_start() const { return -1; }
-  /// The token that ends what a decoder says.
-  virtual std::int64_t decoder_end() const { return -1; }
+  /// The tokens that end what a decoder says.
+  virtual std::vector<std::int64_t> decoder_ends() const { return {}; }
   /// Whether a checkpoint's tensor, for which the model has no use, is one that its architecture brings
   /// along: a constant, or a part of another tower.
   virtual bool passes_over(const std::string& tensor) const = 0;

@@ -40,7 +40,10 @@ struct Readout {
   at::Tensor words = {};       ///< int64 [classes], rows of the vocabulary
   autodiff::Paths paths = {};  ///< of sequences
   std::vector<std::int64_t> lengths = {};  ///< of sequences: tokens of each class's
-  std::int64_t vocabulary = 0;             ///< of sequences and texts: rows of E
+  /// Of sequences: what each class's logit is divided by where classes are compared, [classes]: the letters
+  /// of its answer, as lm-evaluation-harness' acc_norm has it; undefined: nothing, as its acc.
+  at::Tensor letters = {};
+  std::int64_t vocabulary = 0;  ///< of sequences and texts: rows of E
   static constexpr std::int64_t no_token =
       -100;  ///< in the labels of texts: behind the end, as transformers has it
 
@@ -73,7 +76,9 @@ struct Readout {
     const auto& table = p[static_cast<std::size_t>(encoder.vocabulary_block())];
     if (reads_places()) {
       const T states = autodiff::some_tokens(z, 0, paths.nodes);
-      return autodiff::flatten_tokens(weight.defined() ? states : autodiff::linear(states, table));
+      if (weight.defined()) return autodiff::flatten_tokens(states);
+      const T logits = autodiff::flatten_tokens(autodiff::linear(states, table));
+      return encoder.logit_cap() > 0 ? autodiff::soft_cap(logits, encoder.logit_cap()) : logits;
     }
     const auto biases = encoder.vocabulary_bias();
     if (const auto bound = encoder.logit_cap(); bound > 0)
@@ -109,8 +114,12 @@ struct Readout {
   /// What the sum of losses is divided by for their mean: samples; of sequences and texts the right ones'
   /// tokens.
   double loss_items(const at::Tensor& labels) const;
-  /// Which samples are right, bool [n]: the largest logit is the label's, of equal ones the first class's; of
-  /// texts each token's, which is what greedy decoding gives exactly then.
+  /// What classes are compared by, and predicted: logits [n, classes], divided by `letters` where there are
+  /// any.
+  at::Tensor compared(const at::Tensor& logits) const;
+  /// Which samples are right, bool [n]: the largest of compared() is the label's, of equal ones the first
+  /// class's; of texts each token's, which is what greedy decoding gives
+  /// exactly then.
   at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels) const;
 
  private:

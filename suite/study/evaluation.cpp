@@ -87,8 +87,11 @@ at::Tensor Evaluation::say(const models::Blocks<T>& p, const models::Given& x, s
   const auto whole = readout.logits(value_of(readout.output(encoder, p, encoder.encode(p, x))));
   const auto first_ranked = whole.view({n, readout.paths.nodes, readout.vocabulary}).argmax(2).eq(labels);
   int decoding = 1;
-  while (!encoder.decodes(decoding)) ++decoding;
-  const T memory = encoder.run_to(decoding - 1, p, x);
+  T memory;  // of an encoder: what it made of the text; else a text is run again with each token behind it
+  if (!encoder.answers_in_line()) {
+    while (!encoder.decodes(decoding)) ++decoding;
+    memory = encoder.run_to(decoding - 1, p, x);
+  }
   auto tokens = at::full({n, most}, -1, labels.options());
   auto ended = at::zeros({n}, labels.options().dtype(at::kBool));
   auto given = at::full({n, 1}, encoder.decoder_start(), labels.options());
@@ -96,11 +99,12 @@ at::Tensor Evaluation::say(const models::Blocks<T>& p, const models::Given& x, s
     auto next = x;
     next.batch.decoder = given;
     next.batch.sees = models::sees_before(k + 1).to(labels.device()).expand({n, k + 1, k + 1});
-    const T z = encoder.go_on(decoding, p, memory, next);
+    const T z =
+        encoder.answers_in_line() ? encoder.encode(p, next) : encoder.go_on(decoding, p, memory, next);
     const auto logits = last.logits(value_of(last.output(encoder, p, autodiff::some_tokens(z, k, 1))));
     const auto chosen = logits.argmax(1);
     tokens.select(1, k).copy_(at::where(ended, -1, chosen));
-    ended = ended.logical_or(chosen.eq(encoder.decoder_end()));
+    for (const auto end : encoder.decoder_ends()) ended = ended.logical_or(chosen.eq(end));
     given = at::cat({given, chosen.unsqueeze(1)}, 1);
   }
   return at::cat({tokens, first_ranked.sum(1, /*keepdim=*/true)}, 1).to(at::kFloat);

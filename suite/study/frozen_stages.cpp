@@ -22,7 +22,10 @@ const models::Batch& FrozenStages::chunk_of(const Name& name, std::int64_t count
   const models::Given given{batch, model_.start_buffers()};
   batch.hidden = model_.encoder().run_to(from - 1, layout.views(model_.theta0()), given);
   batch.from = from;
-  batch.before_text = model_.encoder().decodes(from - 1) ? batch.decoded() : 0;
+  const auto& encoder = model_.encoder();
+  batch.before_text = encoder.answers_in_line()   ? batch.in_line()
+                      : encoder.decodes(from - 1) ? batch.decoded()
+                                                  : 0;
   batch.inputs.reset();
   batch.types.reset();
   held_ += batch.hidden.nbytes();

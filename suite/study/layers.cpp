@@ -89,6 +89,11 @@ void Layers::visit(const models::Blocks<T>& blocks, const models::State& state, 
     if (k == layers_.size() || layers_[k].number != l) return;
     auto feature = part(h);
     const auto& encoder = model_.encoder();
+    if (feature.dim() == 3 && encoder.answers_in_line()) {
+      const auto places = batch.in_line();  // of answers: what is read of a text is its last token's
+      feature =
+          l > encoder.stages() ? feature.select(1, 0) : feature.narrow(1, places, feature.size(1) - places);
+    }
     if (of_decoder(encoder) && (encoder.decodes(l) || l > encoder.stages())) {
       if (feature.dim() == 3) feature = feature.narrow(1, 0, 1);
     } else if (batch.text() && feature.dim() == 3) {  // [n, tokens, d]

@@ -37,6 +37,10 @@ models::Readout frozen_words(const data::Head& head, const Model& model, bool co
 models::Readout readout_of_answers(const data::Task& task, const Model& model, bool frozen, bool counted) {
   using Kind = models::Readout::Kind;
   const auto& encoder = model.encoder();
+  if (frozen && encoder.logit_cap() > 0)
+    throw InputError(
+        "model.label_words is \"frozen\", and the model caps its logits (final_logit_softcapping), "
+        "of which answers of several tokens are not read from frozen rows; expected \"trained\"");
   const auto block = static_cast<std::size_t>(encoder.vocabulary_block());
   models::Readout readout{.kind = Kind::text, .vocabulary = model.layout().blocks()[block].shape.front()};
   if (task.head.kind == data::Head::Kind::sequences) {
@@ -44,6 +48,7 @@ models::Readout readout_of_answers(const data::Task& task, const Model& model, b
     readout.kind = Kind::sequences;
     readout.paths = std::move(tree.paths);
     readout.lengths = std::move(tree.lengths);
+    readout.letters = task.head.letters;
   } else {
     readout.paths.nodes = task.train.labels.size(1);
   }

@@ -34,7 +34,7 @@ void require_answers(const data::Task& task, const models::Encoder& encoder, con
     throw InputError(where + ": is answered by whole sequences of tokens; " +
                      (settings.trains_heads ? "[heads] trains classifiers of classes"
                                             : "the model " + settings.model.string() +
-                                                  " is no T5, which alone answers so; expected label words"));
+                                                  " has no tokens behind a prompt, as a T5 and a decoder have; expected label words"));
   const auto rows =
       encoder.layout().blocks()[static_cast<std::size_t>(encoder.vocabulary_block())].shape.front();
   const auto check = [&](const char* name, const at::Tensor& tokens) {

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a T5 answers: classes by sequences of tokens, or texts; read by teacher forcing as transformers is."""
+"""What a T5 or a decoder answers: classes by sequences of tokens, or texts; read by teacher forcing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import h5py
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from taugrid_analysis.numbers.arrays import Array
-from taugrid_analysis.recompute import t5
+from taugrid_analysis.recompute import decoder, t5
 
 Tokens = tuple[int, ...]
 NO_TOKEN = -100
@@ -46,6 +47,12 @@ def shifted(labels: Tensor, start: int) -> Tensor:
     return torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1].clamp(min=0)], 1)
 
 
+def module_of(model: torch.nn.Module) -> Any:
+    """The module that knows how the model answers."""
+    config: Any = model.config
+    return decoder if config.model_type in decoder.TYPES else t5
+
+
 def states(
     model: torch.nn.Module, p: dict[str, Tensor], x: Tensor, sequences: Sequence[Tokens], places: int
 ) -> Tensor:
@@ -53,13 +60,14 @@ def states(
 
     Without sequences, behind those of the texts that the batch holds.
     """
-    ids, used, start = x[:, :, 0], x[:, :, 2], t5.start(model)
+    by = module_of(model)
+    ids, used, start = x[:, :, 0], x[:, :, 2], by.start(model)
     if not sequences:
-        return t5.states(model, p, ids, used, shifted(x[:, :places, 4] - 1, start))
+        return by.states(model, p, ids, used, shifted(x[:, :places, 4] - 1, start))
     found: dict[Tokens, Tensor] = {}
     for sequence in sequences:
         given = torch.tensor([[start, *sequence[:-1]]]).expand(len(ids), -1)
-        of = t5.states(model, p, ids, used, given)
+        of = by.states(model, p, ids, used, given)
         for length in range(len(sequence)):
             found.setdefault(sequence[:length], of[:, length])
     return torch.stack([found[beginning] for beginning in beginnings(sequences)], 1)

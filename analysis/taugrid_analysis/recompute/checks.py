@@ -29,13 +29,17 @@ class Reading:
     tolerance: float
 
     @property
+    def undefined(self) -> bool:
+        """Whether both are NaN, as is a cosine of what does not move: that agrees, whatever the tolerance."""
+        return bool(np.isnan(self.stored) and np.isnan(self.again))
+
+    @property
     def deviation(self) -> float:
-        both_nan = np.isnan(self.stored) and np.isnan(self.again)
-        return 0.0 if both_nan else abs(self.stored - self.again)
+        return 0.0 if self.undefined else abs(self.stored - self.again)
 
     @property
     def holds(self) -> bool:
-        return bool(self.deviation <= self.tolerance)
+        return self.undefined or bool(self.deviation <= self.tolerance)
 
 
 @dataclass(frozen=True)

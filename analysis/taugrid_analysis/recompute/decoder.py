@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Decoder-only language models as `recompute` runs them: transformers' own, read at a prompt's last token."""
+"""Decoder-only language models as `recompute` runs them: transformers' own, read at a prompt's last token.
+
+Answers of several tokens are read behind it, each token at the one before.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,27 @@ def encode(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tens
 
     Texts are padded behind their ends, where no token before them looks: no mask is needed.
     """
+    is_last = used - torch.nn.functional.pad(used[:, 1:], (0, 1))
+    return (_states(model, p, ids) * is_last[:, :, None]).sum(1)
+
+
+def _states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor) -> Tensor:
     own = {name.removeprefix("model."): v for name, v in p.items() if name.startswith("model.")}
     given = {"input_ids": ids, "use_cache": False}
-    states: Tensor = functional_call(model.get_submodule("model"), own, (), given).last_hidden_state
-    is_last = used - torch.nn.functional.pad(used[:, 1:], (0, 1))
-    return (states * is_last[:, :, None]).sum(1)
+    found: Tensor = functional_call(model.get_submodule("model"), own, (), given).last_hidden_state
+    return found
+
+
+def start(model: torch.nn.Module) -> int:
+    """What stands for the first token that states() is given: whatever, the prompt's last one is there."""
+    return 0
+
+
+def states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tensor, given: Tensor) -> Tensor:
+    """[n, places, features]: the states at each text's last token, and at given[:, 1:] behind it."""
+    behind = used.sum(1, keepdim=True).long() + torch.arange(given.shape[1]) - 1
+    lines = torch.nn.functional.pad(ids, (0, given.shape[1] - 1)).scatter(1, behind[:, 1:], given[:, 1:])
+    return _states(model, p, lines)[torch.arange(len(ids))[:, None], behind]
 
 
 def word_rows(p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:

@@ -101,6 +101,9 @@ class Head:
     words: Tensor
     sequences: tuple[tuple[int, ...], ...] = ()
     places: int = 0  # of texts: tokens of the longest
+    letters: Tensor | None = (
+        None  # of sequences: what a class's score is divided by where classes are compared
+    )
 
     @classmethod
     def of(cls, node: h5py.Group) -> Head:
@@ -109,7 +112,8 @@ class Head:
             expected = "kind cosine, affine, words, sequences or text"
             raise InputError(f"/head is {kind}", node.file.filename, expected)
         if kind == "sequences":
-            return cls(kind, none, 1.0, none, none, answers.sequences_of(node))
+            letters = torch.tensor(node["letters"][()]) if "letters" in node else None
+            return cls(kind, none, 1.0, none, none, answers.sequences_of(node), letters=letters)
         if kind == "text":
             return cls(kind, none, 1.0, none, none, (), int(node.file["train/targets"].shape[1]))
         if kind == "words":
@@ -317,7 +321,9 @@ class Oracle:
         head = self.heads[t]
         if head.kind in answers.KINDS:
             states = answers.states(self.model, p, x, head.sequences, head.places)
-            return (states if self.words_frozen else states @ texts.vocabulary(p).T).flatten(1)
+            if self.words_frozen:
+                return states.flatten(1)
+            return decoder.capped(self.model.config, states @ texts.vocabulary(p).T).flatten(1)
         z = self.encode(p, x, begin)
         if not self.reads_words(t):
             return z
@@ -348,7 +354,12 @@ class Oracle:
         """Which samples are: of texts those whose tokens all are, behind the right ones before them."""
         if self.heads[t].kind == "text":
             return ((logits.argmax(2) == y) | (y < 0)).all(1)
-        return logits.argmax(1) == y
+        return self.predicted(t, logits) == y
+
+    def predicted(self, t: int, logits: Tensor) -> Tensor:
+        """The class of each sample; with `letters` that of the largest logit a letter."""
+        letters = self.heads[t].letters
+        return (logits if letters is None else logits / letters).argmax(1)
 
     def loss(self, t: int, logits: Tensor, y: Tensor, of: Tensor | None = None) -> Tensor:
         """The mean training loss of these samples; or their part of that of the samples with labels `of`."""

@@ -166,8 +166,9 @@ def word_rows(model: torch.nn.Module, p: dict[str, Tensor], words: Tensor) -> tu
 
 
 def vocabulary(p: dict[str, Tensor]) -> Tensor:
-    """The rows that a T5's decoder is read by."""
-    return p.get("lm_head.weight", p["shared.weight"])
+    """The rows that a decoder is read by: a head, or the embeddings."""
+    names = ("lm_head.weight", "shared.weight", decoder.WORDS)
+    return p[next(name for name in names if name in p)]
 
 
 PARTS = ("word_embeddings", "position_embeddings", "token_type_embeddings", "embeddings.LayerNorm")

@@ -234,8 +234,26 @@ class TextModel:
             )
         return [int(token) for token in long[len(short) :]]
 
-    def answer_tokens(self, text: str) -> list[int]:
-        """Returns the tokens of what a T5 answers, with the end that its tokenizer gives a text."""
+    def class_tokens(self, word: str, prompt: Prompt) -> list[int]:
+        """Returns the tokens of a class's answer. A decoder's have no end, as lm-evaluation-harness scores answers."""
+        return self.word_tokens(word, prompt) if self.is_decoder else self.answer_tokens(word, prompt)
+
+    @cached_property
+    def end(self) -> int:
+        """The token that ends what a decoder says: the first one that generation_config.json names, or config.json."""
+        for name in ("generation_config.json", "config.json"):
+            path = self.folder / name
+            ends = read_json(path).get("eos_token_id") if path.is_file() else None
+            end = ends[0] if isinstance(ends, list) and ends else ends
+            if isinstance(end, int) and 0 <= end < self.rows:
+                return end
+        raise InputError(f"{self.folder / 'config.json'}: has no eos_token_id, which ends an answer; expected a token")
+
+    def answer_tokens(self, text: str, prompt: Prompt) -> list[int]:
+        """Returns the tokens of what a T5 answers, with the end that its tokenizer gives a text, or of what a decoder
+        adds to a prompt, with its own."""
+        if self.is_decoder:
+            return [*self.word_tokens(text, prompt), self.end]
         self.tokenizer.no_truncation()
         with tokenizing(self.folder / "tokenizer.json"):
             return [int(token) for token in self.tokenizer.encode(text).ids]

@@ -162,7 +162,9 @@ def prepare(options: argparse.Namespace) -> str:
             new = unknown_words(model, words)
             model = with_new_tokens(model, words, options.new_tokens)
             added = f"; new tokens in {options.new_tokens}: {', '.join(new)}" if new else "; no new token is needed"
-    choice = Choice(options.tokens, options.per_class, options.validation, options.test, options.answers)
+    choice = Choice(
+        options.tokens, options.per_class, options.validation, options.test, options.answers, score=options.score
+    )
     packed = pack(
         task,
         texts,

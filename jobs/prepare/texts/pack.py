@@ -46,8 +46,9 @@ class Choice:
     per_class: int | None = None
     validation: int | None = None
     test: int | None = None
-    answers: str | None = None  # which tokens of a class's answer are read: "whole" (a T5's) or "first" (a decoder's)
+    answers: str | None = None  # which tokens of a class's answer are read: "whole" (as of a T5) or "first" (a decoder)
     answer_tokens: int = 32  # of answers that are texts, at most
+    score: str = "acc"  # how whole answers are compared: by log p ("acc"), or by log p a letter ("acc_norm")
 
 
 @dataclass
@@ -128,14 +129,19 @@ def pack(
 ) -> PackedText:
     """`about`: source, license, and further attributes. With a prompt the head are the classes' words."""
     head: NDArray[np.float32] | WordHead | SequenceHead
+    usual = "whole" if model.is_t5 else "first"
+    whole = prompt is not None and model.answers_behind and (choice.answers or usual) == "whole"
+    if choice.score == "acc_norm" and not whole:
+        raise InputError("--score acc_norm: is of whole answers; expected --answers whole, of a T5 or a decoder")
     if prompt is None:
         head = head_of(model, classes, f"task {task}")
-    elif model.is_t5 and choice.answers != "first":
-        head = sequence_head(model, [each.word for each in classes], f"task {task}")
+    elif whole:
+        by_letter = choice.score == "acc_norm"
+        head = sequence_head(model, [each.word for each in classes], f"task {task}", prompt, by_letter=by_letter)
         about = {**about, "prompt": prompt.template}
+        if prompt.chat:
+            about["chat"] = prompt.chat
     else:
-        if model.is_decoder and choice.answers == "whole":
-            raise InputError("--answers whole: is of a T5; expected --answers first, as a decoder is read")
         head = word_head(model, [each.word for each in classes], f"task {task}", prompt=prompt)
         about = {**about, "prompt": prompt.template}
         if prompt.chat:
@@ -221,7 +227,9 @@ def pack_answers(
         rows[each], answers = some[:most], answers[:most]
         if len(rows[each]) == 0:
             raise InputError(f"task {task}: {len(split)} texts leave none for {each}; expected more texts")
-        answers_of[each] = targets(model, answers, choice.answer_tokens, metric, f"task {task}")
+        answers_of[each] = targets(
+            model, answers, choice.answer_tokens, prompt=prompt, metric=metric, where=f"task {task}"
+        )
         encoded[each] = model.encode_prompts(prompt, [texts.parts[row] for row in rows[each]], choice.tokens)
     packed = PackedText(
         task,

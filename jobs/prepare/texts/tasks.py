@@ -68,10 +68,10 @@ class Task:
         return parse(before.rstrip(), self.name, mask=False) if not behind.strip(". ") and before.strip() else None
 
     def prompt_for(self, model: TextModel) -> Prompt | None:
-        """None where the model reads none, or the table has none for it. A decoder reads a T5's prompt, unless texts
-        answer it, or else a masked language model's that ends with its mask."""
+        """None where the model reads none, or the table has none for it. A decoder reads a T5's prompt, or else that of
+        a masked language model which ends with its mask."""
         if model.is_decoder:
-            return None if self.metric else self.answers or self.before_mask
+            return self.answers or self.before_mask
         return self.answers if model.is_t5 else self.prompt if model.masked_lm else None
 
     def columns(self, plain: bool, prompt: Prompt | None, classes: Collection[str] = ()) -> Columns:
@@ -162,7 +162,7 @@ def built_from(task: Task, place: Path, model: TextModel, options: argparse.Name
     """The digest of code, options and source, whose files count by name, size and time: equal digests mean equal
     packed files."""
     made_of: list[Any] = [task, model.fingerprint, str(model.folder), options.tokens, options.per_class]
-    made_of += [options.validation, options.test, options.seed, options.answers, options.answer_tokens]
+    made_of += [options.validation, options.test, options.seed, options.answers, options.answer_tokens, options.score]
     plain = is_plain(place)
     for split, part in parts_of(place, splits_of(task, place, plain))[0]:
         for path in sorted(part.iterdir()) if part.is_dir() else [part]:
@@ -235,7 +235,13 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
     known = {match for each in classes for match in each.matches}
     texts = read_texts(place, task.columns(plain, prompt, known), splits_of(task, place, plain))
     choice = Choice(
-        options.tokens, options.per_class, options.validation, options.test, options.answers, options.answer_tokens
+        options.tokens,
+        options.per_class,
+        options.validation,
+        options.test,
+        options.answers,
+        options.answer_tokens,
+        options.score,
     )
     about = {
         "source": task.source,

@@ -30,9 +30,13 @@ struct RowPlaces {
   }
 };
 
-RowPlaces places_of_rows(const at::Tensor& x, std::int64_t places, const Packing& packing) {
+RowPlaces places_of_rows(const at::Tensor& x, const Rotation& rotation, const Packing& packing) {
   RowPlaces found{{}, x.numel() / x.size(-1), 1};
-  if (packing && x.dim() == 2) {
+  const auto places = rotation.cos.size(0);
+  if (rotation.by_row) {
+    TORCH_CHECK(places == found.rows, "rotate_heads: ", places, " places for ", found.rows, " rows");
+    found.period = places;
+  } else if (packing && x.dim() == 2) {
     found.packed.reserve(static_cast<std::size_t>(found.rows));
     for (const auto length : packing.lengths)
       for (std::int64_t t = 0; t < length; ++t) found.packed.push_back(t);
@@ -118,8 +122,7 @@ struct Rotate : Function<Rotate> {
 
 at::Tensor rotate_heads(const at::Tensor& x, const Rotation& rotation, std::int64_t heads,
                         const Packing& packing) {
-  return Rotate::apply(x, rotation.cos, rotation.sin, heads,
-                       places_of_rows(x, rotation.cos.size(0), packing));
+  return Rotate::apply(x, rotation.cos, rotation.sin, heads, places_of_rows(x, rotation, packing));
 }
 
 Dual rotate_heads(const Dual& x, const Rotation& rotation, std::int64_t heads, const Packing& packing) {

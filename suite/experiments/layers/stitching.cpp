@@ -214,7 +214,8 @@ class Stitching final : public Experiment {
       for (std::size_t k = 0; k < features.size(); ++k) {
         const auto z = encoder.go_on(blocks_[k] + 1, blocks0, features[k], x);
         const auto output = readout.output(encoder, blocks0, z).to(at::kFloat);
-        row[static_cast<std::int64_t>(k)].add_(metrics::correct(readout.logits(output), labels));
+        row[static_cast<std::int64_t>(k)].add_(
+            metrics::correct(readout.compared(readout.logits(output)), labels));
       }
     };
     const auto mixed = [](double first, const States& f, double second, const States& g) {

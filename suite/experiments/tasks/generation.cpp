@@ -119,7 +119,7 @@ class Generation final : public Experiment {
   /// What a unit has of one model: `tokens`, and each measure.
   store::TensorFile measured(std::size_t t, const study::Said& said) const {
     const auto& task = study_.tasks.data(t);
-    const auto end = study_.model.encoder().decoder_end();
+    const auto ends = study_.model.encoder().decoder_ends();
     const auto rows = study_.samples.rows(t, Split::test, points_);
     const auto n = rows.size(0);
     double matches = 0, f1 = 0;
@@ -127,7 +127,7 @@ class Generation final : public Experiment {
     std::vector<double> numbers, right_numbers;
     for (std::int64_t i = 0; i < n; ++i) {
       const auto* spoken = said.tokens.const_data_ptr<std::int64_t>() + i * tokens_;
-      const auto text = text_of({spoken, static_cast<std::size_t>(tokens_)}, task.head.pieces, end);
+      const auto text = text_of({spoken, static_cast<std::size_t>(tokens_)}, task.head.pieces, ends);
       const auto references = task.test.answers(rows[i].item<std::int64_t>());
       matches += exact_match(text, references);
       f1 += word_f1(text, references);

@@ -62,10 +62,10 @@ double best(const std::vector<std::string>& right, F&& of) {
 }  // namespace
 
 std::string text_of(std::span<const std::int64_t> tokens, const std::vector<std::string>& pieces,
-                    std::int64_t end) {
+                    const std::vector<std::int64_t>& ends) {
   std::string text;
   for (const auto token : tokens) {
-    if (token < 0 || token == end) break;
+    if (token < 0 || std::find(ends.begin(), ends.end(), token) != ends.end()) break;
     if (static_cast<std::size_t>(token) < pieces.size()) text += pieces[static_cast<std::size_t>(token)];
   }
   return stripped(text);

@@ -11,10 +11,10 @@
 
 namespace taugrid::experiments {
 
-/// The text of these tokens up to `end` or a negative one: their pieces one behind the other, without blanks
-/// at its ends.
+/// The text of these tokens up to one of `ends` or a negative one: their pieces one behind the other, without
+/// blanks at its ends.
 std::string text_of(std::span<const std::int64_t> tokens, const std::vector<std::string>& pieces,
-                    std::int64_t end);
+                    const std::vector<std::int64_t>& ends);
 
 /// A text that is a number and nothing else.
 std::optional<double> number_of(const std::string& text);

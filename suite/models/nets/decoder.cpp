@@ -6,7 +6,10 @@
 //   x ← x + W_down (φ(W_gate n) ⊙ W_up n),      n = norm(x)
 // with rotary positions, RMS norms and grouped heads. The features are the final norm of the state at the
 // last token of each prompt; label words are read by rows of the vocabulary, the embeddings or a head of
-// their own. A token sees those before it and itself, so that nothing behind a prompt is ever read.
+// their own. A token sees those before it and itself, so that nothing behind a prompt is ever read. Answers
+// of several tokens (Batch::decoder) stand before the prompt in memory, [n, places + tokens, d], and behind
+// it by their positions and what they see: the first place is the prompt's last token once more, the others
+// go on from it, each along its own beginning of an answer.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -44,6 +47,7 @@ struct Config {
   bool centred_norms = false;  // norms multiply by 1 + w
   bool norms_behind = false;   // what attention and MLP give is normed as well
   double embedding_scale = 1, score_scale = 1, score_cap = 0, logit_cap = 0;
+  std::vector<std::int64_t> ends;  // eos_token_id
   std::vector<std::int64_t>
       windows;  // a layer each: how many tokens one sees, itself among them; 0: all before
   RotaryFrequencies rotary, rotary_of_windows;
@@ -79,6 +83,9 @@ class Decoder final : public Net<Decoder> {
   int vocabulary_block() const override { return static_cast<int>(read_words_); }
   double logit_cap() const override { return config_.logit_cap; }
   const char* space() const override { return "decoder's output at the last token"; }
+  bool answers_in_line() const override { return true; }
+  std::int64_t decoder_start() const override { return 0; }  // whatever: the prompt's last token stands there
+  std::vector<std::int64_t> decoder_ends() const override { return config_.ends; }
 
   // The double of tied embeddings, frequencies that early versions of transformers wrote, and a head of
   // labels.
@@ -109,14 +116,15 @@ class Decoder final : public Net<Decoder> {
 
   template <class T>
   T embed_of(const Blocks<T>& p, const Given& x) const {
-    const T words = autodiff::lookup(p[words_], x.batch.inputs);
+    const T words = autodiff::lookup(p[words_], line_of(x.batch));
     return config_.embedding_scale == 1 ? words : autodiff::scale(words, config_.embedding_scale);
   }
 
   template <class T>
   T stage_of(int l, const Blocks<T>& p, T h, const Given& x, Reach reach) const {
     const auto& layer = layers_[static_cast<std::size_t>(l - 1)];
-    const auto packing = packing_of(x.batch);
+    const bool answers = x.batch.in_line() > 0;
+    const auto packing = with_places(packing_of(x.batch), x.batch.in_line());
     const auto options = autodiff::options_of(h);
     const auto window = config_.windows[static_cast<std::size_t>(l - 1)];
     const auto& rotary = window > 0 ? config_.rotary_of_windows : config_.rotary;
@@ -124,18 +132,28 @@ class Decoder final : public Net<Decoder> {
     const auto tokens = x.batch.tokens();
     // Shapes alone need no angles and no mask, which of a model's longest text would not fit into memory.
     constexpr bool counted = std::is_same_v<T, autodiff::Counted>;
-    const auto rotation = [&](const at::Tensor& places) {
-      return counted ? autodiff::Rotation{} : rotation_at(rotary, places, options);
+    const auto rotation = [&](const at::Tensor& places, bool by_row = false) {
+      if (counted) return autodiff::Rotation{};
+      auto found = rotation_at(rotary, places, options);
+      found.by_row = by_row;
+      return found;
     };
-    const auto mask = counted ? at::Tensor()
-                      : last  ? mask_of_last(x.batch, window, options)
-                              : mask_of_all(tokens, window, options);
-    const auto of_all = rotation(at::arange(tokens, at::kLong));
+    const auto positions = answers && !counted ? positions_of(x.batch) : at::Tensor();
+    const auto mask = counted   ? at::Tensor()
+                      : answers ? mask_of_answers(x.batch, positions, window, last, options)
+                      : last    ? mask_of_last(x.batch, window, options)
+                                : mask_of_all(tokens, window, options);
+    constexpr bool packs = !std::is_same_v<T, autodiff::Recorded>;
+    const auto of_all = answers ? rotation(by_rows(positions, packs ? packing : autodiff::Packing{}), true)
+                                : rotation(at::arange(tokens, at::kLong));
 
     h = autodiff::pack_tokens(h, packing);
     T normed = normed_by(h, p, layer.norm);
     T kv = linear(normed, p, layer.kv);
-    if (last) {
+    if (last && answers) {
+      h = autodiff::some_tokens(autodiff::unpack_tokens(h, packing), 0, x.batch.in_line());
+      normed = autodiff::some_tokens(autodiff::unpack_tokens(normed, packing), 0, x.batch.in_line());
+    } else if (last) {
       const auto places = last_places(x.batch);
       h = one_token(autodiff::unpack_tokens(h, packing), places);
       normed = one_token(autodiff::unpack_tokens(normed, packing), places);
@@ -146,8 +164,13 @@ class Decoder final : public Net<Decoder> {
       kv = autodiff::norm_heads(kv, weight_of(p, layer.k_norm), config_.key_heads, config_.epsilon);
     }
     kv = autodiff::rotate_heads(kv, of_all, config_.key_heads, packing);
-    q = last ? autodiff::rotate_heads(q, rotation(x.batch.lengths - 1), config_.heads)
-             : autodiff::rotate_heads(q, of_all, config_.heads, packing);
+    if (last && answers) {
+      const auto of_answers = counted ? at::Tensor() : positions.narrow(1, 0, x.batch.in_line()).flatten();
+      q = autodiff::rotate_heads(q, rotation(of_answers, true), config_.heads);
+    } else {
+      q = last ? autodiff::rotate_heads(q, rotation(x.batch.lengths - 1), config_.heads)
+               : autodiff::rotate_heads(q, of_all, config_.heads, packing);
+    }
     T read = autodiff::grouped_attention(q, kv, grouped(), mask, packing);
     read = linear(read, p, layer.out);
     if (config_.norms_behind) read = normed_by(read, p, layer.norm_behind_attention);
@@ -158,12 +181,15 @@ class Decoder final : public Net<Decoder> {
     inner = linear(inner, p, layer.down);
     if (config_.norms_behind) inner = normed_by(inner, p, layer.norm_behind_mlp);
     h = autodiff::add(h, inner);
-    return last ? autodiff::flatten_tokens(h) : autodiff::unpack_tokens(h, packing);
+    if (last) return answers ? h : autodiff::flatten_tokens(h);
+    return autodiff::unpack_tokens(h, packing);
   }
 
   template <class T>
   T features_of(const Blocks<T>& p, T h, const Given& x, Reach reach) const {
-    if (reach == Reach::whole) h = autodiff::token_at(h, last_places(x.batch));
+    const auto places = x.batch.in_line();
+    if (reach == Reach::whole)
+      h = places > 0 ? autodiff::some_tokens(h, 0, places) : autodiff::token_at(h, last_places(x.batch));
     return normed_by(h, p, norm_);
   }
 
@@ -241,6 +267,53 @@ class Decoder final : public Net<Decoder> {
   template <class T>
   static T one_token(const T& h, const at::Tensor& places) {
     return autodiff::as_tokens(autodiff::token_at(h, places));
+  }
+
+  /// Answers' tokens and the text's, int64 [n, places + tokens]; the first place is the text's last token.
+  static at::Tensor line_of(const Batch& batch) {
+    if (batch.in_line() == 0) return batch.inputs;
+    const auto last = batch.inputs.gather(1, last_places(batch).unsqueeze(1));
+    return at::cat({last, batch.decoder.narrow(1, 1, batch.in_line() - 1), batch.inputs}, 1);
+  }
+  static autodiff::Packing with_places(autodiff::Packing packing, std::int64_t places) {
+    if (!packing) return packing;
+    for (auto& length : packing.lengths) length += places;
+    packing.tokens += places;
+    return packing;
+  }
+  /// Where each of them stands in the text and the answer behind it, int64 [n, places + tokens].
+  static at::Tensor positions_of(const Batch& batch) {
+    const auto depth = batch.sees.sum(2) - 1;
+    const auto of_text = at::arange(batch.tokens(), depth.options()).expand({batch.size(), batch.tokens()});
+    return at::cat({last_places(batch).unsqueeze(1) + depth, of_text}, 1);
+  }
+  /// Those of the rows that are there: of all, or of packed ones.
+  static at::Tensor by_rows(const at::Tensor& positions, const autodiff::Packing& packing) {
+    if (!packing || !positions.defined()) return positions.defined() ? positions.flatten() : positions;
+    std::vector<at::Tensor> rows;
+    for (std::int64_t i = 0; i < positions.size(0); ++i)
+      rows.push_back(positions[i].narrow(0, 0, packing.lengths[static_cast<std::size_t>(i)]));
+    return at::cat(rows);
+  }
+  /// [n, places + tokens, places + tokens], or of the places alone as queries, [n, places, places + tokens].
+  /// A place sees those on the way to it, and the text before its last token, which the first place is.
+  static at::Tensor mask_of_answers(const Batch& batch, const at::Tensor& positions, std::int64_t window,
+                                    bool of_places, const at::TensorOptions& options) {
+    const auto n = batch.size(), places = batch.in_line(), tokens = batch.tokens();
+    const auto text = at::arange(tokens, positions.options());
+    const auto before_last = text.unsqueeze(0).lt(last_places(batch).unsqueeze(1)).unsqueeze(1);
+    auto sees = at::cat({batch.sees, before_last.expand({n, places, tokens})}, 2);
+    if (!of_places) {
+      const auto causal = text.unsqueeze(0).le(text.unsqueeze(1)).expand({n, tokens, tokens});
+      const auto never = at::zeros({n, tokens, places}, causal.options());
+      sees = at::cat({sees, at::cat({never, causal}, 2)}, 1);
+    }
+    if (window > 0) {
+      const auto of_queries = of_places ? positions.narrow(1, 0, places) : positions;
+      sees = sees.logical_and((of_queries.unsqueeze(2) - positions.unsqueeze(1)).lt(window));
+    }
+    return at::zeros(sees.sizes(), options)
+        .masked_fill_(sees.logical_not(), -std::numeric_limits<double>::infinity());
   }
 
   /// [tokens, tokens]: −∞ for keys behind the query or out of its window.
@@ -457,6 +530,25 @@ void read_rotary(const nlohmann::json& json, const Keys& keys, const Family& fam
   config.rotary_of_windows = of(part("sliding_attention"), local);
 }
 
+/// The tokens that end a text that is generated: a number or a list, of generation_config.json or of
+/// config.json.
+std::vector<std::int64_t> ends_of(const nlohmann::json& json, const Keys& keys, const Files& beside) {
+  auto told = json.value("eos_token_id", nlohmann::json());
+  if (!beside.empty()) {
+    const auto generation =
+        nlohmann::json::parse(beside.begin()->second, nullptr, /*allow_exceptions=*/false);
+    if (generation.is_object() && generation.contains("eos_token_id")) told = generation["eos_token_id"];
+  }
+  if (told.is_null()) return {};
+  std::vector<std::int64_t> ends;
+  for (const auto& end : told.is_array() ? told : nlohmann::json::array({told})) {
+    if (!end.is_number_integer())
+      keys.refuse("eos_token_id is " + told.dump().substr(0, 80) + "; expected tokens");
+    ends.push_back(end.get<std::int64_t>());
+  }
+  return ends;
+}
+
 }  // namespace
 
 std::unique_ptr<Encoder> make_decoder(const nlohmann::json& json, const std::string& where,
@@ -472,9 +564,11 @@ std::unique_ptr<Encoder> make_decoder(const nlohmann::json& json, const std::str
   read_switches(json, keys, family, config);
   read_windows(json, keys, family, config);
   read_rotary(json, keys, family, config);
+  auto beside = generation_config(folder);
+  config.ends = ends_of(json, keys, beside);
   auto own = json;  // its folders hold no head of labels
   if (keys.has("architectures")) own["architectures"] = nlohmann::json::array({config.architecture});
-  return std::make_unique<Decoder>(std::move(config), own.dump(2) + "\n", generation_config(folder));
+  return std::make_unique<Decoder>(std::move(config), own.dump(2) + "\n", std::move(beside));
 }
 
 }  // namespace taugrid::models

@@ -114,7 +114,8 @@ RotaryFrequencies rotary_frequencies(const nlohmann::json& parameters, const Key
 
 autodiff::Rotation rotation_at(const RotaryFrequencies& rotary, const at::Tensor& places,
                                const at::TensorOptions& options) {
-  const auto angles = places.to(at::kFloat).unsqueeze(1) * rotary.frequencies;
+  const auto angles =
+      places.to(at::kFloat).unsqueeze(1) * rotary.frequencies.to(places.device(), /*non_blocking=*/true);
   const auto ready = [&](const at::Tensor& x) {
     return (x * rotary.factor).to(options, /*non_blocking=*/true);
   };

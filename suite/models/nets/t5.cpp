@@ -93,7 +93,7 @@ class T5 final : public Net<T5> {
   const char* space() const override { return "decoder's output at the first step"; }
   bool decodes(int l) const override { return is_decoder(l) && l <= stages(); }
   std::int64_t decoder_start() const override { return config_.start; }
-  std::int64_t decoder_end() const override { return config_.end; }
+  std::vector<std::int64_t> decoder_ends() const override { return {config_.end}; }
 
   // What doubles the vocabulary, a bias of early checkpoints that no code reads, and a head of labels.
   bool passes_over(const std::string& tensor) const override {

@@ -171,6 +171,6 @@ def _with_sequences(world: PromptWorld) -> None:
         file["head/lengths"] = [1] * len(words)
 
 
-def test_whole_answers_are_refused_in_one_line(llama: PromptWorld, tmp_path: Path) -> None:
-    expected = "is no T5, which alone answers so; expected label words"
+def test_whole_answers_beside_label_words_are_refused_in_one_line(llama: PromptWorld, tmp_path: Path) -> None:
+    expected = "has no answers of whole sequences of tokens; other tasks of this run have"
     refused_in_one_line(llama, _with_sequences, expected, tmp_path, ranks=1)

@@ -3,47 +3,29 @@
 """T5's whole answers from end to end: a small one that this test trains on them, classes scored by sequences of
 several tokens that begin alike, a task that is answered by numbers, all numbers again."""
 
-import json
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 import torch
+from answer_worlds import (
+    LONGEST,
+    TEXTS,
+    AnswersWorld,
+    assert_labels_are_told_apart,
+    packed_world,
+    padded,
+    prompts_and_answers,
+    tokenizer,
+    with_texts,
+)
 from compare import differing, numbers
 from launch import measure, run
 from scipy.stats import spearmanr
-from text_worlds import FEW, LABELS, WORDS, PromptWorld, Source, again, named, pack, pack_prompts, refused_in_one_line
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from text_worlds import FEW, Source, again, refused_in_one_line
+from tokenizers import Tokenizer
 from transformers import T5Config, T5ForConditionalGeneration
-from world import EXPERIMENT
-
-ANSWERS = {"moods": ["sad", "sad hot", "glad"], "topics": ["art", "law sea", "law", "law sea war"],
-           "pairs": ["no", "yes"], "control": ["hot", "cold", "hot wet"]}
-PROMPTS = {"pairs": "{text} ? {second} ."}
-PLAIN = "{text} . it is"
-MARKS = ("Consider the sentences '{}' and '{}'. On a scale from 1 (completely different) to 5 (completely similar), "
-         "rate the similarity.")
-LONGEST = 40
-
-
-def tokenizer() -> Tokenizer:
-    """Makes a tokenizer like T5's, to which numbers are several tokens."""
-    words = ["it", "is", *MARKS.split(), *dict.fromkeys(word for all_of in LABELS.values() for word in all_of),
-             *WORDS]
-    scores = {"<pad>": 0.0, "</s>": 0.0, "<unk>": 0.0} | {f"\u2581{word}": -2.0 for word in words}
-    scores |= {letter: -9.0 for letter in "\u25810123456789.?'w"}
-    made = Tokenizer(models.Unigram(list(scores.items()), unk_id=2))
-    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
-    made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    made.add_special_tokens(["<pad>", "</s>", "<unk>"])
-    return made
-
-
-def mark(source: Source) -> tuple[str, str, float]:
-    """Which of five words stands in the first text is how much the texts are alike."""
-    level = int(source.rng.integers(5))
-    return f"it w{level} w{level}", source.text("moods", 0, 4), 0.6 + level
 
 
 def train(folder: Path) -> None:
@@ -56,22 +38,8 @@ def train(folder: Path) -> None:
         feed_forward_proj="gated-gelu", relative_attention_num_buckets=8, relative_attention_max_distance=10,
         dropout_rate=0.0, decoder_start_token_id=0, attn_implementation="eager"))
     source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
-
-    def padded(rows: list[list[int]], behind: int) -> torch.Tensor:
-        return torch.tensor([row + [behind] * (max(map(len, rows)) - len(row)) for row in rows])
-
     for _ in range(250):
-        prompts, said = [], []
-        for i in range(48):
-            name = [*ANSWERS, "stsb"][i % (len(ANSWERS) + 1)]
-            if name == "stsb":
-                first, second, level = mark(source)
-                prompts.append(MARKS.format(first, second))
-                said.append(f"{level:.1f}")
-                continue
-            label, first, second = source.row(name)
-            prompts.append(PROMPTS.get(name, PLAIN).format(text=first, second=second))
-            said.append(ANSWERS[name][label])
+        prompts, said = zip(*prompts_and_answers(source), strict=True)
         ids = padded([known.encode(prompt).ids[:LONGEST] for prompt in prompts], 0)
         labels = padded([known.encode(answer).ids for answer in said], -100)
         loss = model(input_ids=ids, attention_mask=(ids != 0).long(), labels=labels, use_cache=False).loss
@@ -82,81 +50,15 @@ def train(folder: Path) -> None:
     known.save(str(folder / "tokenizer.json"))
 
 
-EVERY = EXPERIMENT.split("[averages]")[0].replace('"corners"]', '"corners"]\ncontrol = "plaids"').replace(
-    "steps = 25", "steps = 15") + """
-[smoothness]
-points = 12
-chunk = 8
-max_basis = 8
-tolerance = 1e-2
-
-[barrier]
-points = 12
-chunk = 8
-
-[ntk]
-points = 4
-logits = 2
-
-[addition]
-alpha = [0.0, 0.5, 1.0]
-
-[cost]
-steps = 2
-
-[merging]
-methods = ["fisher"]
-[merging.fisher]
-points = 8
-"""
 # Up to the decoder's first layer, its places' states and its encoder's output are kept; a joint regime, a penalty.
 FROZEN = FEW.split("[smoothness]")[0].replace('path = "model"', 'path = "model"\nlabel_words = "frozen"').replace(
     "steps = 25", "steps = 8\nfirst_stage = 4", 1).replace(
     '["standard", "linear"]', '["standard", "tau_jp", "multitask_linear"]').replace("batch = 16\n", "batch = 12\n", 1)
-TEXTS = EXPERIMENT.split("[disentanglement]")[0].replace("steps = 25", "steps = 12") + """
-[generation]
-tokens = 6
-points = 20
-alpha = [0.5, 1.0]
-
-[addition]
-alpha = [0.0, 0.5, 1.0]
-
-[smoothness]
-points = 8
-chunk = 8
-max_basis = 6
-tolerance = 1e-1
-"""
-
-
-def with_texts(text: str) -> str:
-    return named(text).replace('["moods", "topics", "pairs"]', '["moods", "stsb"]')
-
-
-class AnswersWorld(PromptWorld):
-    def texts(self, path: Path, text: str = TEXTS) -> Path:
-        self.elsewhere(path, text)
-        path.write_text(with_texts(path.read_text()))
-        return path
-
-
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> AnswersWorld:
     folder = tmp_path_factory.mktemp("t5_answers")
     train(folder / "model")
-    pack_prompts(folder, PROMPTS, PLAIN, LONGEST, ANSWERS)
-    source, rows = Source(3), {"train": 60, "validation": 24, "test": 30}
-    (folder / "hub" / "stsb").mkdir(parents=True)
-    for split in ("train", "validation"):  # the hub's validation is our test
-        found = [mark(source) for _ in range(sum(rows.values()) if split == "train" else rows["test"])]
-        lines = [json.dumps({"sentence1": a, "sentence2": b, "label": c}) for a, b, c in found]
-        (folder / "hub" / "stsb" / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
-    pack([["text-tasks", "--only", "stsb", "--data-location", f"{folder}/hub", "--model", f"{folder}/model", "--out",
-           f"{folder}/data", "--tokens", str(LONGEST), "--answer-tokens", "6"]])
-    world = AnswersWorld(folder)
-    world.experiment.write_text(named(EVERY))
-    return world
+    return packed_world(folder)
 
 
 @pytest.fixture(scope="session")
@@ -174,16 +76,7 @@ def texts(world: AnswersWorld, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def test_labels_that_begin_alike_are_told_apart_and_training_helps(done: Path) -> None:
-    with h5py.File(done / "results.h5") as file:
-        told = {one.decode() for one in file["tasks/space"][()]}
-        assert told == {"logits of the vocabulary at each token of the answers"} and "metric" not in file["tasks"]
-        chance = 1 / file["tasks/classes"][()]
-        before, after = (file[f"single_task/{name}/accuracy"][()] for name in ("pretrained", "standard"))
-        assert (before - chance).mean() > 0.15, before
-        assert after.mean() > chance.mean() + 0.15
-        for regime in ("standard", "linear"):
-            loss = file[f"training/{regime}/loss"][()]
-            assert loss[:, -5:].mean() < loss[:, :5].mean()
+    assert_labels_are_told_apart(done / "results.h5")
 
 
 def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:

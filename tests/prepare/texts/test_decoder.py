@@ -206,16 +206,59 @@ def test_the_tables_prompts_are_those_of_a_t5(tmp_path: Path, capsys: pytest.Cap
         assert file.attrs["prompt"] == "{goal} A: {sol1} B: {sol2} Answer:"
         known = TextModel(larger).tokenizer
         assert [known.id_to_token(int(token)) for token in file["head/tokens"]] == ["ĠA", "ĠB"]
-    (tmp_path / "stsb").mkdir()
-    (tmp_path / "stsb" / "train.jsonl").write_text('{"sentence1": "a", "sentence2": "b", "label": 1.0}\n')
+    (tmp_path / "trec").mkdir()
+    (tmp_path / "trec" / "train.jsonl").write_text('{"text": "a", "coarse_label": 1}\n')
     capsys.readouterr()
-    assert main([*call, "--only", "stsb"]) == 2
-    assert "is a decoder, for which the table has no prompt of stsb" in capsys.readouterr().err
+    assert main([*call, "--only", "trec"]) == 2
+    assert "is a decoder, for which the table has no prompt of trec" in capsys.readouterr().err
+
+
+def test_whole_answers_are_all_that_they_add_to_the_prompt(tmp_path: Path, llama: Path) -> None:
+    """As lm-evaluation-harness scores answers: without an end, and for acc_norm with how many letters they have."""
+    known = TextModel(llama)
+    words = ["pos=good film", "neg=good"]  # which begin alike
+    with packed(tmp_path, llama, "--words", *words, "--answers", "whole") as file:
+        assert file["head"].attrs["kind"] == "sequences" and "letters" not in file["head"]
+        rows = zip(file["head/tokens"][()], file["head/lengths"][()], strict=True)
+        tokens = [[known.tokenizer.id_to_token(int(token)) for token in row[:length]] for row, length in rows]
+        assert tokens == [["Ġgood"], ["Ġgood", "Ġfilm"]]
+        assert [name.decode() for name in file["class_names"][()]] == ["neg", "pos"]
+    with packed(tmp_path, llama, "--words", *words, "--answers", "whole", "--score", "acc_norm") as file:
+        assert file["head/letters"][()].tolist() == [len("good"), len("good film")]
+
+
+def test_an_answer_of_text_is_bytes_that_are_joined_before_they_are_letters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write_decoder(tmp_path / "model", KNOWN, eos_token_id=2, max_position_embeddings=300)
+    (tmp_path / "stsb").mkdir()
+    for split in ("train", "validation"):
+        rows = [{"sentence1": f"{split} {i}", "sentence2": WORDS[i % 15], "label": i % 5 + 0.4} for i in range(60)]
+        (tmp_path / "stsb" / f"{split}.jsonl").write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+    call = ["text-tasks", "--data-location", str(tmp_path), "--out", str(tmp_path / "out"), "--model", str(model)]
+    assert main([*call, "--only", "stsb", "--tokens", "200"]) == 0
+    known = TextModel(model).tokenizer
+    with h5py.File(tmp_path / "out" / "stsb.h5") as file:
+        pieces = file["head/pieces"][()]
+        for target, length, reference in zip(
+            file["train/targets"], file["train/target_lengths"], file["train/references"], strict=True
+        ):
+            assert target[length - 1] == 2 and pieces[2] == b""  # the end, of which nothing is seen
+            assert b"".join(pieces[token] for token in target[:length]).strip() == reference
+        letters = known.encode("naïve 漢", add_special_tokens=False).ids
+        assert b"".join(pieces[token] for token in letters).decode() == "naïve 漢"
+    for name in ("config.json", "generation_config.json"):
+        if (model / name).is_file():
+            (model / name).write_text(json.dumps(json.loads((model / name).read_text()) | {"eos_token_id": None}))
+    shutil.rmtree(tmp_path / "out")
+    capsys.readouterr()
+    assert main([*call, "--only", "stsb", "--tokens", "200"]) == 2
+    assert "has no eos_token_id, which ends an answer; expected a token" in capsys.readouterr().err
 
 
 def test_a_decoder_has_what_a_t5_answers_and_prompts_that_end_with_their_mask(llama: Path) -> None:
     model, table = TextModel(llama), read()
-    for name, count in {"12": 10, "choices": 6, "glue": 7}.items():
+    for name, count in {"12": 10, "choices": 6, "glue": 8}.items():
         tasks = [task for task, belongs in table.values() if name in belongs]
         prompts = [prompt for task in tasks if (prompt := task.prompt_for(model)) is not None]
         assert len(prompts) == count, name
@@ -266,7 +309,8 @@ def test_bad_calls_get_one_clear_line(tmp_path: Path, llama: Path, capsys: pytes
         "a space": ([*good, "--prompt", "{text} mood: ", *words], "ends in white space; expected a word or a sign"),
         "a new line": ([*good, "--prompt", "{text}\\n", *words], "ends in white space"),
         "new tokens": ([*good, *MOODS[2:], "--new-tokens", str(tmp_path / "x")], "belongs to a masked language model"),
-        "whole answers": ([*good, *MOODS[2:], "--answers", "whole"], "--answers whole: is of a T5"),
+        "a score of first tokens": ([*good, *MOODS[2:], "--score", "acc_norm"], "expected --answers whole"),
+        "one whole answer": ([*good, *prompt, "--words", "neg=bad", "pos=bad", "--answers", "whole"], "same tokens"),
         "one beginning": ([*good, *prompt, "--words", "neg=bad", "pos=bad film"], "begin with one token"),
         "no chat template": ([*good, *MOODS[2:], "--chat"], "has no chat template; expected chat_template.jinja"),
         "a T5's chat": ([*good, *MOODS[2:], "--chat", "--model", str(t5)], "--chat: belongs to a decoder"),

@@ -31,7 +31,9 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
     def measure(place: Place) -> Reading:
         t, alone, merged = alone_and_merged(oracle, group, place)
-        differs = oracle.logits(t, alone).argmax(1) != oracle.logits(t, merged).argmax(1)
+        differs = oracle.predicted(t, oracle.logits(t, alone)) != oracle.predicted(
+            t, oracle.logits(t, merged)
+        )
         value = stored(oracle, group, "error_by_task", place)
         return share(value, float(differs.double().mean()), len(differs))
 

@@ -7,6 +7,7 @@ Decoded greedily, a whole pass for each token, and measured with SciPy.
 
 from __future__ import annotations
 
+import json
 import re
 import string
 import warnings
@@ -21,7 +22,7 @@ from torch import Tensor
 from torch.func import jvp
 
 from taugrid_analysis.files import text
-from taugrid_analysis.recompute import t5, texts
+from taugrid_analysis.recompute import answers, decoder, texts
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, stored
 from taugrid_analysis.recompute.oracle import Oracle, Parameters
 from taugrid_analysis.run.regimes import STARTS
@@ -84,10 +85,10 @@ def measured(oracle: Oracle, regime: str, edits: dict[int, float], t: int) -> tu
     x, y = oracle.sample("test", t, rows)
     step = oracle.step(regime, edits)
     said = decoded(oracle, regime, step, x, most)
-    pieces = [text(piece) for piece in file["head/pieces"][()]]
-    end = int(oracle.model.config.eos_token_id)
+    pieces = file["head/pieces"][()]  # bytes, of which one may be a part of a letter
+    hidden = (-1, *ends(oracle))
     spoken = [
-        "".join(pieces[one] for one in row if one not in (-1, end) and one < len(pieces)).strip()
+        text(b"".join(pieces[one] for one in row if one not in hidden and one < len(pieces))).strip()
         for row in said.tolist()
     ]
     right = [text(file["test/references"][row]).split("\n") for row in rows]
@@ -114,16 +115,26 @@ def measured(oracle: Oracle, regime: str, edits: dict[int, float], t: int) -> tu
     return said, found | {"value": found[metric]}
 
 
+def ends(oracle: Oracle) -> tuple[int, ...]:
+    """The tokens that end a text, as generation_config.json names them, or config.json."""
+    path = oracle.inputs.model() / "generation_config.json"
+    told = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    found = told.get("eos_token_id", oracle.model.config.eos_token_id)
+    return tuple(found) if isinstance(found, list) else () if found is None else (found,)
+
+
 def decoded(oracle: Oracle, regime: str, step: Parameters, x: Tensor, most: int) -> Tensor:
-    ids, used, end = x[:, :, 0], x[:, :, 2], int(oracle.model.config.eos_token_id)
-    given = torch.full_like(ids[:, :1], t5.start(oracle.model))
+    ids, used, by = x[:, :, 0], x[:, :, 2], answers.module_of(oracle.model)
+    given = torch.full_like(ids[:, :1], by.start(oracle.model))
     said = torch.full((len(ids), most), -1)
     ended = torch.zeros(len(ids), dtype=torch.bool)
     for k in range(most):
 
         def last(p: Parameters, given: Tensor = given) -> Tensor:
-            states = t5.states(oracle.model, p, ids, used, given)[:, -1]
-            return states if oracle.words_frozen else states @ texts.vocabulary(p).T
+            states = by.states(oracle.model, p, ids, used, given)[:, -1]
+            if oracle.words_frozen:
+                return states
+            return decoder.capped(oracle.model.config, states @ texts.vocabulary(p).T)
 
         if oracle.regime(regime).linear:
             both = jvp(last, (oracle.theta0,), (step,))
@@ -134,7 +145,7 @@ def decoded(oracle: Oracle, regime: str, step: Parameters, x: Tensor, most: int)
             z = z @ texts.vocabulary(oracle.theta0).T
         chosen = z.detach().argmax(1)
         said[:, k] = torch.where(ended, -1, chosen)
-        ended |= chosen == end
+        ended |= torch.isin(chosen, torch.tensor(ends(oracle)))
         given = torch.cat([given, chosen[:, None]], 1)
         if ended.all():
             break

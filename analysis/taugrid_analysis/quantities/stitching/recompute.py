@@ -60,7 +60,8 @@ def stitch(
     x, y = oracle.points(index, t)
     mixed = sum(weight * features(oracle, regime, edit, x)[block] for weight, edit in edits)
     assert isinstance(mixed, Tensor)
-    return (oracle.logits(t, stitched(oracle, mixed, block, x, t)).argmax(1) == y).numpy()
+    logits = oracle.logits(t, stitched(oracle, mixed, block, x, t))
+    return (oracle.predicted(t, logits) == y).numpy()
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:

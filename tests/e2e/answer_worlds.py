@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Worlds of whole answers: classes that sequences of several tokens answer, of which some begin alike, and a task that
+numbers answer."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import torch
+from text_worlds import LABELS, WORDS, PromptWorld, Source, named, pack, pack_prompts
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch import Tensor
+from world import EXPERIMENT
+
+ANSWERS = {"moods": ["sad", "sad hot", "glad"], "topics": ["art", "law sea", "law", "law sea war"],
+           "pairs": ["no", "yes"], "control": ["hot", "cold", "hot wet"]}
+PROMPTS = {"pairs": "{text} ? {second} ."}
+PLAIN = "{text} . it is"
+MARKS = ("Consider the sentences '{}' and '{}'. On a scale from 1 (completely different) to 5 (completely similar), "
+         "rate the similarity.")
+LONGEST = 40
+
+
+def tokenizer() -> Tokenizer:
+    """Makes a tokenizer like T5's, to which numbers are several tokens."""
+    words = ["it", "is", *MARKS.split(), *dict.fromkeys(word for all_of in LABELS.values() for word in all_of),
+             *WORDS]
+    scores = {"<pad>": 0.0, "</s>": 0.0, "<unk>": 0.0} | {f"\u2581{word}": -2.0 for word in words}
+    scores |= {letter: -9.0 for letter in "\u25810123456789.?'w"}
+    made = Tokenizer(models.Unigram(list(scores.items()), unk_id=2))
+    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    made.add_special_tokens(["<pad>", "</s>", "<unk>"])
+    return made
+
+
+def mark(source: Source) -> tuple[str, str, float]:
+    """Which of five words stands in the first text is how much the texts are alike."""
+    level = int(source.rng.integers(5))
+    return f"it w{level} w{level}", source.text("moods", 0, 4), 0.6 + level
+
+
+def padded(rows: list[list[int]], behind: int) -> Tensor:
+    return torch.tensor([row + [behind] * (max(map(len, rows)) - len(row)) for row in rows])
+
+
+def prompts_and_answers(source: Source, count: int = 48) -> Iterator[tuple[str, str]]:
+    """Those of every task in turn."""
+    for i in range(count):
+        name = [*ANSWERS, "stsb"][i % (len(ANSWERS) + 1)]
+        if name == "stsb":
+            first, second, level = mark(source)
+            yield MARKS.format(first, second), f"{level:.1f}"
+            continue
+        label, first, second = source.row(name)
+        yield PROMPTS.get(name, PLAIN).format(text=first, second=second), ANSWERS[name][label]
+
+
+EVERY = EXPERIMENT.split("[averages]")[0].replace('"corners"]', '"corners"]\ncontrol = "plaids"').replace(
+    "steps = 25", "steps = 15") + """
+[smoothness]
+points = 12
+chunk = 8
+max_basis = 8
+tolerance = 1e-2
+
+[barrier]
+points = 12
+chunk = 8
+
+[ntk]
+points = 4
+logits = 2
+
+[addition]
+alpha = [0.0, 0.5, 1.0]
+
+[cost]
+steps = 2
+
+[merging]
+methods = ["fisher"]
+[merging.fisher]
+points = 8
+"""
+TEXTS = EXPERIMENT.split("[disentanglement]")[0].replace("steps = 25", "steps = 12") + """
+[generation]
+tokens = 6
+points = 20
+alpha = [0.5, 1.0]
+
+[addition]
+alpha = [0.0, 0.5, 1.0]
+
+[smoothness]
+points = 8
+chunk = 8
+max_basis = 6
+tolerance = 1e-1
+"""
+
+
+def with_texts(text: str) -> str:
+    return named(text).replace('["moods", "topics", "pairs"]', '["moods", "stsb"]')
+
+
+class AnswersWorld(PromptWorld):
+    def texts(self, path: Path, text: str = TEXTS) -> Path:
+        self.elsewhere(path, text)
+        path.write_text(with_texts(path.read_text()))
+        return path
+
+
+def packed_world(folder: Path, *more: str) -> AnswersWorld:
+    """Data of the model that lies in the folder; `more`: further arguments of the classes' packing."""
+    pack_prompts(folder, PROMPTS, PLAIN, LONGEST, ANSWERS, more)
+    source, rows = Source(3), {"train": 60, "validation": 24, "test": 30}
+    (folder / "hub" / "stsb").mkdir(parents=True)
+    for split in ("train", "validation"):  # the hub's validation is our test
+        found = [mark(source) for _ in range(sum(rows.values()) if split == "train" else rows["test"])]
+        lines = [json.dumps({"sentence1": a, "sentence2": b, "label": c}) for a, b, c in found]
+        (folder / "hub" / "stsb" / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    pack([["text-tasks", "--only", "stsb", "--data-location", f"{folder}/hub", "--model", f"{folder}/model", "--out",
+           f"{folder}/data", "--tokens", str(LONGEST), "--answer-tokens", "6"]])
+    world = AnswersWorld(folder)
+    world.experiment.write_text(named(EVERY))
+    return world
+
+
+def assert_labels_are_told_apart(results: Path) -> None:
+    """Better than chance, and better still where they were trained."""
+    with h5py.File(results) as file:
+        spaces = {one.decode() for one in file["tasks/space"][()]}
+        assert spaces == {"logits of the vocabulary at each token of the answers"} and "metric" not in file["tasks"]
+        chance = 1 / file["tasks/classes"][()]
+        before, after = (file[f"single_task/{name}/accuracy"][()] for name in ("pretrained", "standard"))
+        assert (before - chance).mean() > 0.15, before
+        assert after.mean() > chance.mean() + 0.15
+        for regime in ("standard", "linear"):
+            loss = file[f"training/{regime}/loss"][()]
+            assert loss[:, -5:].mean() < loss[:, :5].mean()

@@ -1,0 +1,128 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A decoder's whole answers from end to end: a small Llama that this test trains on them behind prompts, classes scored
+by log p of several tokens, a task that is answered by numbers, all numbers again by transformers."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import rehearsal
+import torch
+from answer_worlds import (
+    AnswersWorld,
+    assert_labels_are_told_apart,
+    packed_world,
+    padded,
+    prompts_and_answers,
+    tokenizer,
+)
+from compare import assert_close, differing, numbers
+from launch import measure
+from text_worlds import FEW, Source, again
+from torch.nn.functional import cross_entropy
+from transformers import AutoConfig, AutoModelForCausalLM
+from world import EXPERIMENT
+
+END = 1
+
+
+def train(folder: Path) -> None:
+    """Trains on answers behind prompts of other texts, and on the end behind them, for some seconds on one core."""
+    torch.set_num_threads(1)
+    torch.manual_seed(11)
+    known = tokenizer()
+    config: dict[str, Any] = {
+        "vocab_size": known.get_vocab_size(), "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 64,
+        "pad_token_id": 0, "eos_token_id": END, "tie_word_embeddings": True,
+    }
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **config), attn_implementation="eager")
+    source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(300):
+        lines, wanted = [], []
+        for prompt, answer in prompts_and_answers(source):
+            before = known.encode(prompt, add_special_tokens=False).ids
+            line = [*known.encode(f"{prompt} {answer}", add_special_tokens=False).ids, END]
+            lines.append(line)
+            wanted.append([-100] * (len(before) - 1) + line[len(before):])
+        logits = model(input_ids=padded(lines, 0), use_cache=False).logits[:, :-1]
+        loss = cross_entropy(logits.flatten(0, 1), padded(wanted, -100).flatten(), ignore_index=-100)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model.save_pretrained(folder)
+    known.save(str(folder / "tokenizer.json"))
+
+
+# Answers stand in line in every stage, those below the first that is trained among them; a linear regime, a penalty.
+FROZEN = FEW.split("[smoothness]")[0].replace("steps = 25", "steps = 8\nfirst_stage = 2", 1).replace(
+    '["standard", "linear"]', '["standard", "tau_jp", "multitask_linear"]').replace("batch = 16\n", "batch = 12\n", 1)
+FROZEN += EXPERIMENT[EXPERIMENT.index("[linearity]"):EXPERIMENT.index("[averages]")]
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> AnswersWorld:
+    folder = tmp_path_factory.mktemp("decoder_answers")
+    train(folder / "model")
+    return packed_world(folder, "--answers", "whole", "--score", "acc_norm")
+
+
+@pytest.fixture(scope="session")
+def done(world: AnswersWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "reference"
+    measure(world.experiment, folder)
+    return folder
+
+
+def test_labels_that_begin_alike_are_told_apart_and_training_helps(done: Path) -> None:
+    assert_labels_are_told_apart(done / "results.h5")
+
+
+def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
+    again(done)
+
+
+def test_accuracy_is_acc_norm_of_one_pass_an_answer(world: AnswersWorld, done: Path) -> None:
+    """As lm-evaluation-harness scores multiple choice: log p of the answer behind the prompt, by its letters."""
+    model = AutoModelForCausalLM.from_pretrained(done / "checkpoints" / "standard" / "topics").eval()
+    with h5py.File(world.task("topics")) as task, h5py.File(done / "results.h5") as file:
+        rows = [row for row in file["single_task/standard/sample_index"][1] if row >= 0]
+        words = list(task["head"].attrs["words"])
+        answers = [row[:length] for row, length in zip(task["head/tokens"][()], task["head/lengths"][()], strict=True)]
+        right = []
+        for row in rows:
+            prompt = task["test/inputs"][row][:task["test/lengths"][row]].tolist()
+            scores = []
+            for answer, word in zip(answers, words, strict=True):
+                ids = torch.tensor([[*prompt, *answer.tolist()]])
+                with torch.no_grad():
+                    log_p = model(input_ids=ids).logits[0].log_softmax(1)
+                places = range(len(prompt) - 1, ids.shape[1] - 1)
+                scores.append(sum(float(log_p[at, ids[0, at + 1]]) for at in places) / len(word))
+            right.append(int(np.argmax(scores)) == int(task["test/labels"][row]))
+        assert np.mean(right) == pytest.approx(file["single_task/standard/accuracy"][1], abs=1e-12)
+
+
+def test_frozen_stages_hold_computed_again_and_ranks_and_a_device_agree(world: AnswersWorld, tmp_path: Path) -> None:
+    few = world.elsewhere(tmp_path / "few.toml", FROZEN)
+    first = measure(few, tmp_path / "run")
+    again(tmp_path / "run")
+    assert differing(numbers(first), numbers(measure(few, tmp_path / "one", ranks=1))) == []
+    assert_close(numbers(first), numbers(rehearsal.run(few, tmp_path / "device")))
+
+
+def test_texts_are_said_as_transformers_says_them(world: AnswersWorld, tmp_path: Path) -> None:
+    results = measure(world.texts(tmp_path / "texts.toml"), tmp_path / "run")
+    again(tmp_path / "run")
+    with h5py.File(results) as file, h5py.File(world.task("stsb")) as task:
+        node = file["generation/standard"]
+        assert node["value"][1] == node["spearman"][1] > 0.3
+        model = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "checkpoints" / "standard" / "stsb").eval()
+        rows = [row for row in node["sample_index"][1] if row >= 0]
+        for row, told in zip(rows, node["tokens"][1], strict=False):
+            prompt = torch.tensor([task["test/inputs"][row][:task["test/lengths"][row]].tolist()])
+            said = model.generate(input_ids=prompt, do_sample=False, max_new_tokens=6)[0, prompt.shape[1]:].tolist()
+            assert told[:len(said)].tolist() == said and (told[len(said):] < 0).all()
