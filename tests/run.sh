@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# Sets up, builds and runs every test. Arguments go to ctest: bash tests/run.sh -R models
+# Sets up, builds and runs every test, or with --quick those without the label `long`, for who changes a file. Further
+# arguments go to ctest: bash tests/run.sh -R models
 set -euo pipefail
+if [ "${1-}" = --quick ]; then
+  shift
+  set -- -LE '^long$' "$@"
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash jobs/setup.sh --tests
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi

@@ -322,6 +322,9 @@ class OnMatrices final : public VectorMethod {
 
   at::Tensor of_matrix(const NamedTensor& tensor, std::span<const at::Tensor> tau,
                        const std::vector<double>& w) const {
+    // Frozen layers' matrices, which no task changes, are most of a large model's.
+    if (std::none_of(tau.begin(), tau.end(), [](const auto& one) { return one.any().template item<bool>(); }))
+      return at::zeros({tensor.range.count}, at::kFloat);
     const Deltas deltas = {
         tau.size(), [&](std::size_t t) { return tau[t].view(tensor.shape).to(at::kDouble).mul_(w[t]); }};
     return (core_ ? in_core(deltas, formula_) : formula_(deltas)).to(at::kFloat).contiguous().view({-1});
