@@ -48,6 +48,12 @@ detail::Draw draw_of(const Drop& rule, std::int64_t t) {
   return {rule.seed, t, static_cast<std::uint64_t>(std::llround(std::ldexp(density, 32))), rule.scale[place]};
 }
 
+/// What a cut leaves.
+detail::Largest largest_of(const Cut& cut) {
+  const auto bits = std::bit_cast<std::uint32_t>(std::fabs(cut.value));
+  return {bits, bits + 1, cut.limit};
+}
+
 }  // namespace
 
 KthMagnitude::KthMagnitude(std::int64_t k, std::int64_t length)
@@ -235,19 +241,22 @@ MergeCount merge(const MergeRule& rule, std::int64_t begin, const Stretches& tau
   require(t > 0, "no vectors to merge");
   require(rule.weight.size() == t, "as many weights as vectors are expected");
   require(rule.cut.empty() || rule.cut.size() == t, "as many cuts as vectors are expected");
+  require(rule.outliers.empty() || rule.outliers.size() == t,
+          "as many cuts of outliers as vectors are expected");
   require(rule.claim.empty() || rule.claim.size() == t, "as many claims as vectors are expected");
   require(rule.divisor != 0, "the divisor is 0");
   std::vector<detail::Draw> draws;
   if (rule.drop) {
     for (std::size_t i = 0; i < t; ++i) draws.push_back(draw_of(*rule.drop, static_cast<std::int64_t>(i)));
   }
+  std::vector<detail::Largest> outliers;
+  for (const auto& cut : rule.outliers) outliers.push_back(largest_of(cut));
   std::vector<detail::Term> terms;
   for (std::size_t i = 0; i < t; ++i) {
-    const auto cut = rule.cut.empty() ? Cut{} : rule.cut[i];
-    const auto bits = std::bit_cast<std::uint32_t>(std::fabs(cut.value));
     // What is zero adds nothing: where the cut is zero, nothing is trimmed.
     terms.push_back({tau.x[i].const_data_ptr<float>(), rule.weight[i], draws.empty() ? nullptr : &draws[i],
-                     bits, bits + 1, cut.limit, rule.claim.empty() ? 0 : rule.claim[i]});
+                     largest_of(rule.cut.empty() ? Cut{} : rule.cut[i]),
+                     outliers.empty() ? nullptr : &outliers[i], rule.claim.empty() ? 0 : rule.claim[i]});
   }
   const auto found =
       detail::merge({terms, tau.start.defined() ? tau.start.const_data_ptr<float>() : nullptr,

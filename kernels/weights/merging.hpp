@@ -98,7 +98,8 @@ struct Cut {
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();
 };
 
-/// How T numbers x_t become one: each is dropped, trimmed and weighted, x_t ← w_t·trim(drop(τ_t)); then
+/// How T numbers x_t become one: each is dropped, trimmed and weighted, x_t ← w_t·trim(drop(τ_t)), where
+/// trimming leaves what `cut` does, but for what `outliers` would; then
 /// γ = sign(Σ x_t) is elected, and those of another sign count no more; their sum is divided; and it stays
 /// where enough tasks claim the place.
 struct MergeRule {
@@ -115,7 +116,8 @@ struct MergeRule {
 
   std::vector<float> weight;  ///< [T]
   std::optional<Drop> drop = {};
-  std::vector<Cut> cut = {};  ///< [T], or empty: nothing is trimmed
+  std::vector<Cut> cut = {};       ///< [T], or empty: nothing is trimmed
+  std::vector<Cut> outliers = {};  ///< [T], or empty: there are none (Davari and Belilovsky 2023)
   Vote vote = Vote::none;
   Divide divide = Divide::number;
   float divisor = 1;

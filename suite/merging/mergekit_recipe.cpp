@@ -38,12 +38,17 @@ const std::map<std::string, Words> methods_read = {
     {"ties", {{"weight", "density"}, {"normalize", "lambda", "rescale"}}},
     {"dare_linear", {{"weight", "density"}, {"normalize", "lambda", "rescale"}}},
     {"dare_ties", {{"weight", "density"}, {"normalize", "lambda", "rescale"}}},
+    {"breadcrumbs", {{"weight", "density", "gamma"}, {"normalize", "lambda", "rescale"}}},
+    {"breadcrumbs_ties", {{"weight", "density", "gamma"}, {"normalize", "lambda", "rescale"}}},
     {"model_stock", {{}, {"filter_wise"}}},
     {"passthrough", {{"scale"}, {}}},
 };
-const std::vector<std::string> methods_lacking = {
-    "nuslerp",          "multislerp", "karcher",  "della",        "della_linear", "breadcrumbs",
-    "breadcrumbs_ties", "sce",        "nearswap", "arcee_fusion", "ram",          "ramplus_tl"};
+const std::vector<std::string> methods_lacking = {"nuslerp",      "multislerp", "karcher",  "della",
+                                                  "della_linear", "sce",        "nearswap", "arcee_fusion",
+                                                  "ram",          "ramplus_tl"};
+/// What mergekit takes where nothing is said, of a recipe or of a tensor that no filter is for.
+const std::map<std::string, std::string> mergekits_defaults = {
+    {"density", "1.0"}, {"gamma", "0.01"}, {"lambda", "1.0"}};
 
 /// A number of YAML, as mergekit takes it.
 std::optional<double> number(const Yaml& node) {
@@ -392,17 +397,19 @@ class Translation {
       } else {
         if (of_all) said_of_all_.insert(key);
         auto value = setting(node, own);
-        if (of_all && (key == "density" || key == "lambda")) value = with_rest(node, value);
+        if (const auto rest = mergekits_defaults.find(key); of_all && rest != mergekits_defaults.end())
+          value = with_rest(node, value, rest->second);
         put(name, key == "scale" ? "weight" : key, node, value);
       }
     }
   }
 
   /// Tensors that no filter is for have mergekit's default.
-  static std::string with_rest(const Yaml& node, const std::string& value) {
-    if (node.kind == Kind::map) return "[" + value + ", { value = 1.0 }]";
+  static std::string with_rest(const Yaml& node, const std::string& value, const std::string& rest) {
+    const auto end = ", { value = " + rest + " }]";
+    if (node.kind == Kind::map) return "[" + value + end;
     if (node.kind != Kind::list || node.values.front().kind != Kind::map) return value;
-    return value.substr(0, value.size() - 1) + ", { value = 1.0 }]";
+    return value.substr(0, value.size() - 1) + end;
   }
 
   /// mergekit's defaults and choices, where ours are others.
@@ -413,23 +420,24 @@ class Translation {
     };
     const bool drops = method_ == "dare_linear" || method_ == "dare_ties";
     if (method_ == "linear") say("normalize", canonical(normalize_.value_or(true)));
-    if (method_ == "task_arithmetic" || method_ == "dare_linear")
+    if (method_ == "task_arithmetic" || method_ == "dare_linear" || method_ == "breadcrumbs")
       say("normalize", canonical(normalize_.value_or(false)));
-    if (method_ == "ties" || method_ == "dare_ties") {
+    if (method_ == "ties" || method_ == "dare_ties" || method_ == "breadcrumbs_ties") {
       say("merge", canonical(std::string(normalize_.value_or(method_ == "ties") ? "mean" : "sum")));
       say("zero_sign", canonical(std::string("positive")));
-      say("cut", canonical(std::string("exact")));
       say("scope", canonical(std::string("tensor")));
     }
+    if (method_ == "ties" || method_ == "dare_ties") say("cut", canonical(std::string("exact")));
     if (drops) {
       const bool rescales = rescale_.value_or(true);
       say("rescale", canonical(rescales));
       if (rescales) say("rescale_by", canonical(std::string("l1")));
       if (rescales && method_ == "dare_linear") say("scope", canonical(std::string("tensor")));
     }
-    const auto& all = words_.of_models;
-    if (std::find(all.begin(), all.end(), "density") != all.end() && !said_of_all_.contains("density"))
-      say("density", "1.0");
+    for (const auto& word : words_.of_models)
+      if (const auto value = mergekits_defaults.find(word);
+          value != mergekits_defaults.end() && !said_of_all_.contains(word))
+        say(word, value->second);
   }
 
   void note(const std::string& line) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <list>
 #include <nlohmann/json.hpp>
@@ -42,10 +43,23 @@ constexpr config::Meaning of_sources = "The models whose layers make the slice's
 constexpr config::Meaning of_method = "How the task vectors τ = θ − θ0 become one";
 constexpr config::Meaning of_weight = {"w: its vector counts w times",
                                        {.fallback = "that of [parameters], or 1.0"}};
-constexpr config::Meaning of_density = {
-    "The density of this model, in place of that of [parameters], where the method has one",
-    {.fallback = "that of [parameters]"}};
 constexpr config::Range weight_range = {-1e3, 1e3};
+
+/// A parameter of a method that a model may have in place of that of [parameters].
+struct OfModel {
+  const char* key;
+  config::Meaning meaning;
+  config::Range range;
+};
+constexpr config::InWords of_parameters = {.fallback = "that of [parameters]"};
+constexpr std::array of_model = {
+    OfModel{"density",
+            {"The density of this model, in place of that of [parameters], where the method has one",
+             of_parameters},
+            config::some_share},
+    OfModel{
+        "gamma", {"The share of outliers of this model, where the method has one", of_parameters}, {0, 1}},
+};
 constexpr const char* passthrough = "passthrough";
 
 /// What every method takes beside its own parameters.
@@ -101,7 +115,8 @@ Recipe::Source read_source(config::Section& source, Recipe& recipe, bool in_slic
     read.where = source.where("layer_range");
   }
   if (says_weight || source.has("weight")) source.real("weight", of_weight, 1, weight_range);
-  if (describing || source.has("density")) source.real("density", of_density, 1, config::some_share);
+  for (const auto& own : of_model)
+    if (describing || source.has(own.key)) source.real(own.key, own.meaning, 1, own.range);
   read.own = source.settings();
   return read;
 }
@@ -116,15 +131,13 @@ void read_slices(config::Section& root, Recipe& recipe, bool describing) {
       if (read.sources.back().layers.count != read.sources.front().layers.count)
         source.refuse("layer_range", "has another number of layers than the slice's first; expected as many");
     }
-    for (const auto* key : {"weight", "density", "lambda", "t"}) {
-      const std::string name = std::string("parameters.") + key;
-      if (!slice.has(name)) continue;
+    std::map<std::string, config::Range> own = {
+        {"weight", weight_range}, {"lambda", weight_range}, {"t", {0, 1}}};
+    for (const auto& each : of_model) own[each.key] = each.range;
+    for (const auto& [key, range] : own) {
+      if (!slice.has("parameters." + key)) continue;
       auto parameters = slice.parts({"parameters"}, "parameters", of_slices).at("parameters");
-      const std::string_view word(key);
-      parameters.real(key, "This slice's own value", 1,
-                      word == "density" ? config::some_share
-                      : word == "t"     ? config::Range{0, 1}
-                                        : weight_range);
+      parameters.real(key, "This slice's own value", 1, range);
       read.shared = parameters.settings();
     }
     recipe.slices.push_back(std::move(read));
@@ -429,9 +442,9 @@ Recipe Recipe::read(const fs::path& path, const fs::path& out, bool needs_out) {
       is_passthrough || (recipe.method_name == "linear" && parameters.values().at("normalize") == "false");
   if (recipe.adds_models) recipe.method = recipe.method->with("normalize", {0});
   recipe.shared = parameters.settings();
-  if (const auto values = parameters.values();
-      values.contains("density") && !recipe.shared.contains("density"))
-    recipe.defaults["density"] = std::stod(values.at("density"));
+  for (const auto values = parameters.values(); const auto& own : of_model)
+    if (values.contains(own.key) && !recipe.shared.contains(own.key))
+      recipe.defaults[own.key] = std::stod(values.at(own.key));
   config.finish();
   put_base_first(recipe);
   if (recipe.base.empty()) {

@@ -28,7 +28,7 @@ constexpr config::Meaning of_scope =
 
 Trim read_trim(config::Section& parameters, double density, const config::Meaning& scope = of_scope) {
   Trim trim;
-  trim.density = density;
+  trim.density.all = density;
   trim.by_tensor = by_tensor(parameters, scope);
   trim.cut = parameters.word(
       "cut",
@@ -132,6 +132,37 @@ std::shared_ptr<const VectorMethod> make_top_k(config::Section parameters) {
   return method;
 }
 
+/// Reads the shares of a vector that breadcrumbs are made of.
+std::shared_ptr<Elementwise> read_breadcrumbs(config::Section& parameters) {
+  auto method = std::make_shared<Elementwise>();
+  method->trims = true;
+  method->trim.cut = "exact";
+  method->trim.density.all = read_density(parameters, 0.14);
+  method->trim.gamma = PerVector{
+      parameters.real("gamma",
+                      "The share of the largest numbers, which do not stay; fewer where they and those that "
+                      "stay would be more than all (mergekit)",
+                      0.01, {0, 1})};
+  method->trim.by_tensor =
+      parameters.word("scope",
+                      "What shares are of: each tensor of the model by itself (the paper, mergekit), or the "
+                      "whole vector",
+                      "tensor", {"tensor", "vector"}) == "tensor";
+  return method;
+}
+
+std::shared_ptr<const VectorMethod> make_breadcrumbs(config::Section parameters) {
+  auto method = read_breadcrumbs(parameters);
+  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
+  return method;
+}
+
+std::shared_ptr<const VectorMethod> make_breadcrumbs_ties(config::Section parameters) {
+  auto method = read_breadcrumbs(parameters);
+  read_election(*method, parameters, "sum");
+  return method;
+}
+
 }  // namespace
 
 Elementwise read_claims(config::Section& parameters, bool of_ties) {
@@ -163,3 +194,9 @@ TAUGRID_MERGING_METHOD(dare_ties, 50, make_dare_ties, nullptr,
                        "DARE, then the election of TIES, and its trimming where that is asked for")
 TAUGRID_MERGING_METHOD(top_k, 60, make_top_k, nullptr,
                        "Adds each vector's largest numbers and divides by the number of vectors")
+TAUGRID_MERGING_METHOD(
+    breadcrumbs, 61, make_breadcrumbs, nullptr,
+    "Model Breadcrumbs (Davari and Belilovsky 2023): adds the vectors without their smallest "
+    "numbers and without their largest, the outliers")
+TAUGRID_MERGING_METHOD(breadcrumbs_ties, 62, make_breadcrumbs_ties, nullptr,
+                       "Model Breadcrumbs, then the election of TIES")

@@ -88,6 +88,16 @@ def test_ties_of_each_tensor(merge: str, four: Models) -> None:
     close(found, by_mergekit(four, "ties", weight=W, density=0.4, normalize=merge == "mean"))
 
 
+@pytest.mark.parametrize(("density", "gamma"), [(0.14, 0.01), (0.4, 0.1), (0.7, 0.5), (1.0, 0.1)])
+def test_breadcrumbs(density: float, gamma: float, four: Models) -> None:
+    """Where both shares are more than all (0.7 and 0.5), fewer of the largest go."""
+    shares, theirs = f"density = {density}, gamma = {gamma}", {"weight": W, "density": density, "gamma": gamma}
+    close(four.merged("breadcrumbs", shares, W), by_mergekit(four, "breadcrumbs", **theirs))
+    for merge in ("sum", "mean"):
+        close(four.merged("breadcrumbs_ties", f'{shares}, merge = "{merge}", zero_sign = "positive"', W),
+              by_mergekit(four, "breadcrumbs_ties", normalize=merge == "mean", **theirs))
+
+
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 def test_ties_of_the_whole_vector(merge: str, four: Models) -> None:
     theirs = fusion_bench("ties_merging.ties_merging_utils")

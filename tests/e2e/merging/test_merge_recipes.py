@@ -4,8 +4,8 @@
 
 The forms are those of mergekit's examples and of model cards, with folders of small Llamas in place of their models.
 Both compute in float32 (mergekit's `dtype: float32`) and write `out_dtype`. Sums, interpolation and stacked layers are
-mergekit's to the last bit; TIES to the rounding of its sums; of DARE, where chance chooses, the share that is kept and
-the sizes are compared.
+mergekit's to the last bit; TIES and breadcrumbs to the rounding of their sums; of DARE, where chance chooses, the share
+that is kept and the sizes are compared.
 """
 
 import json
@@ -197,10 +197,29 @@ TIES = {
 }
 
 
-@pytest.mark.parametrize("name", TIES)
-def test_ties_is_mergekits(name: str, llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+VECTORS = {name: text + "merge_method: ties\n" for name, text in TIES.items()} | {
+    "breadcrumbs": models(
+        "{model: a, parameters: {density: [1, 0.7, 0.1], weight: 1.0, gamma: 0.05}}",
+        "{model: b, parameters: {density: 0.5, weight: [0, 0.3, 0.7, 1], gamma: [{filter: mlp, value: 0.2}, "
+        "{value: 0}]}}",
+        "{model: far, parameters: {density: 0.33, weight: 0.1}}",
+    ) + "merge_method: breadcrumbs\nparameters: {gamma: 0.02}\n",
+    "breadcrumbs, normalised": TWO + "merge_method: breadcrumbs\n"
+    "parameters: {density: 0.6, gamma: {filter: self_attn, value: 0.3}, normalize: true, lambda: 0.7}\n",
+    "breadcrumbs as they are": TWO + "merge_method: breadcrumbs\n",
+    "breadcrumbs of slices": "slices:\n- sources: [{model: base, layer_range: [0, 4]}, "
+    "{model: a, layer_range: [0, 4], parameters: {weight: 1, gamma: 0.2}}]\n"
+    "  parameters: {density: 0.5}\nmerge_method: breadcrumbs\n",
+    "breadcrumbs and an election": TWO + "merge_method: breadcrumbs_ties\nparameters: {density: 0.6, gamma: 0.1}\n",
+    "breadcrumbs and a mean": TWO + "merge_method: breadcrumbs_ties\n"
+    "parameters: {density: 0.6, normalize: true, int8_mask: true}\n",
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_methods_on_vectors_are_mergekits(name: str, llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(llamas)
-    text = TIES[name] + "merge_method: ties\nbase_model: base\ndtype: float32\n"
+    text = VECTORS[name] + "base_model: base\ndtype: float32\n"
     mine, its, start = (tensors(x) for x in (ours(llamas, text), theirs(llamas, text), llamas / "base"))
     for tensor, expected in its.items():
         tau, place = (expected - start[tensor]).abs().max(), torch.finfo(torch.float32).eps * expected.abs().max()

@@ -166,6 +166,10 @@ float merged(const MergeRule& rule, std::int64_t place, const Numbers& tau) {
       const bool stays = std::fabs(x) > cut.value || (std::fabs(x) == cut.value && place < cut.limit);
       if (!stays) x = 0;
     }
+    if (!rule.outliers.empty()) {
+      const auto& cut = rule.outliers[t];
+      if (std::fabs(x) > cut.value || (std::fabs(x) == cut.value && place < cut.limit)) x = 0;
+    }
     x *= rule.weight[t];
     all += x;
     (x > 0 ? positive : negative) += x;
@@ -204,11 +208,15 @@ TEST(Merge, IsItsDefinition) {
     for (const auto vote : {MergeRule::Vote::none, MergeRule::Vote::positive, MergeRule::Vote::negative,
                             MergeRule::Vote::nobody}) {
       for (const auto divide : {MergeRule::Divide::number, MergeRule::Divide::voters}) {
-        for (const bool claims : {false, true}) {
+        enum class More { nothing, claims, outliers };
+        for (const auto more : {More::nothing, More::claims, More::outliers}) {
           rule.vote = vote;
           rule.divide = divide;
           rule.divisor = 2;
-          rule.claim.assign(claims ? static_cast<std::size_t>(tasks) : 0, 0.375F);
+          rule.claim.assign(more == More::claims ? static_cast<std::size_t>(tasks) : 0, 0.375F);
+          rule.outliers.clear();
+          for (std::int64_t t = 0; t < tasks && more == More::outliers; ++t)
+            rule.outliers.push_back({0.375F, 2000 - 300 * t});
           auto out = at::empty({2500});
           const auto count = weights::merge(rule, 100, {tau}, out);
           const auto found = numbers(out);

@@ -45,6 +45,18 @@ def trimmed(tau: Array, density: float, cut: str) -> Array:
     return kept
 
 
+def crumbs(tau: Array, density: float, gamma: float) -> Array:
+    """The largest magnitudes but for the outliers, a share gamma of all, which are above them."""
+    if density >= 1:
+        return tau
+    flat, share = tau.ravel(), int(density * tau.size)
+    outliers = min(int(gamma * tau.size), tau.size - share)
+    stay = np.argsort(-np.abs(flat), kind="stable")[outliers : outliers + share]
+    kept = np.zeros_like(flat)
+    kept[stay] = flat[stay]
+    return kept.reshape(tau.shape)
+
+
 def elected(x: Array, weight: Array, merge: str, zero_sign: str) -> Array:
     """TIES's election and disjoint merge of x [T,n], to which the weights have not come yet."""
     y = x * weight[:, None]
@@ -205,6 +217,19 @@ def _of_matrices(formula: Callable[[list[Array], Settings], Array]) -> ByTensor:
     return merged
 
 
+def _crumbs(deltas: list[Array], told: Settings) -> Array:
+    return np.stack([crumbs(delta, told["density"], told["gamma"]).ravel() for delta in deltas])
+
+
+def _breadcrumbs(_: str, deltas: list[Array], told: Settings) -> Array:
+    kept = _crumbs(deltas, told)
+    return np.asarray(kept.mean(0) if told["normalize"] else kept.sum(0))
+
+
+def _breadcrumbs_ties(_: str, deltas: list[Array], told: Settings) -> Array:
+    return elected(_crumbs(deltas, told), np.ones(len(deltas)), told["merge"], told["zero_sign"])
+
+
 def _slerp(_: str, deltas: list[Array], told: Settings) -> Array:
     a, b = (delta.ravel() for delta in deltas)
     return slerp(a, b, told["t"])
@@ -225,6 +250,8 @@ WHOLE: dict[str, Whole] = {
     **{name: partial(_consensus, name) for name in BEFORE_MASKS},
 }
 BY_TENSOR: dict[str, ByTensor] = {
+    "breadcrumbs": _breadcrumbs,
+    "breadcrumbs_ties": _breadcrumbs_ties,
     "slerp": _slerp,
     "model_stock": lambda _, deltas, __: model_stock(deltas),
     "tsv_m": _of_matrices(lambda deltas, told: tsv_m(deltas, is_core(told))),
@@ -237,8 +264,13 @@ def has(method: str, told: Settings) -> bool:
     """Whether the formula is here.
 
     DARE's is not, whose draws are the program's own. Nor are that of slerp of models, which needs θ0, and
-    those of shares of each tensor.
+    those of shares of what the formula does not go by. A majority is that of the whole vector.
     """
     if method in WHOLE:
         return bool(told.get("scope", "vector") == "vector")
-    return method in BY_TENSOR and told.get("of", "vectors") == "vectors"
+    by_tensor = {"of": "vectors", "scope": "tensor"}
+    return (
+        method in BY_TENSOR
+        and all(told.get(key, value) == value for key, value in by_tensor.items())
+        and told.get("zero_sign") != "majority"
+    )
