@@ -45,7 +45,7 @@ detail::Draw draw_of(const Drop& rule, std::int64_t t) {
           "a density of " + std::to_string(density) + ", expected one above 0 and at most 1");
   const auto place = rule.scale.size() == 1 ? 0 : vector;
   require(place < rule.scale.size(), "no scale of vector " + std::to_string(t));
-  return {rule.seed, t, static_cast<std::uint64_t>(std::llround(std::ldexp(density, 32))), rule.scale[place]};
+  return {rule.seed, t, detail::draws_below(density), rule.scale[place]};
 }
 
 /// What a cut leaves.
@@ -222,6 +222,20 @@ void drop(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor
   require(out.numel() == stretch.numel(), "out has another length than the stretch");
   detail::drop(draw_of(rule, t), begin, stretch.const_data_ptr<float>(), stretch.numel(),
                out.mutable_data_ptr<float>());
+}
+
+void drop_each(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor& stretch,
+               const at::Tensor& probability, bool rescales, at::Tensor& out) {
+  check_stretch(stretch, "stretch");
+  check_stretch(out, "out");
+  detail::check_vector(probability, "probability");
+  require(probability.scalar_type() == at::kDouble && probability.is_cpu(),
+          "probability is not float64 on the host");
+  require(out.numel() == stretch.numel() && probability.numel() == stretch.numel(),
+          "out or probability has another length than the stretch");
+  detail::drop_each(draw_of(rule, t), begin, stretch.const_data_ptr<float>(),
+                    probability.const_data_ptr<double>(), rescales, stretch.numel(),
+                    out.mutable_data_ptr<float>());
 }
 
 void MagnitudeSum::add(const at::Tensor& stretch) {

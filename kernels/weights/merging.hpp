@@ -81,6 +81,11 @@ struct Drop {
 /// out = the stretch of vector t that begins at number `begin`, dropped.
 void drop(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor& stretch, at::Tensor& out);
 
+/// As drop(), where each number has its own probability [n], float64, above 0, in place of the rule's
+/// density; one that stays counts once, or 1/probability times.
+void drop_each(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor& stretch,
+               const at::Tensor& probability, bool rescales, at::Tensor& out);
+
 /// Σ|x| of a vector whose stretches come in order, in float64: bitwise the same however it is cut.
 class MagnitudeSum {
  public:

@@ -59,6 +59,8 @@ constexpr std::array of_model = {
             config::some_share},
     OfModel{
         "gamma", {"The share of outliers of this model, where the method has one", of_parameters}, {0, 1}},
+    OfModel{
+        "epsilon", {"The epsilon of this model's drops, where the method has one", of_parameters}, {0, 1}},
 };
 constexpr const char* passthrough = "passthrough";
 
@@ -131,8 +133,10 @@ void read_slices(config::Section& root, Recipe& recipe, bool describing) {
       if (read.sources.back().layers.count != read.sources.front().layers.count)
         source.refuse("layer_range", "has another number of layers than the slice's first; expected as many");
     }
-    std::map<std::string, config::Range> own = {
-        {"weight", weight_range}, {"lambda", weight_range}, {"t", {0, 1}}};
+    std::map<std::string, config::Range> own = {{"weight", weight_range},
+                                                {"lambda", weight_range},
+                                                {"t", {0, 1}},
+                                                {"select_topk", config::some_share}};
     for (const auto& each : of_model) own[each.key] = each.range;
     for (const auto& [key, range] : own) {
       if (!slice.has("parameters." + key)) continue;
@@ -157,11 +161,12 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
   auto methods = names_of_vectors();
   methods.emplace_back(passthrough);
   recipe.method_name = root.required_word("merge_method", of_method, methods);
-  recipe.base =
-      root.path("base_model",
-                "The folder of θ0, from which the models were fine-tuned, and of which the result has the "
-                "configuration; linear, slerp and passthrough do without",
-                {});
+  recipe.base = root.path(
+      "base_model",
+      "The folder of θ0, from which the models were fine-tuned, and of which the result has the "
+      "configuration; methods on the models themselves do without: linear, slerp, karcher, passthrough, "
+      "and nuslerp and multislerp with of = \"models\"",
+      {});
   constexpr config::Meaning of_out =
       "The folder to be written; there must be none as yet; what the command line says goes before it";
   recipe.out = needs_out ? root.required_path("out", of_out) : root.path("out", of_out, {});
@@ -306,15 +311,15 @@ class Output {
 
   /// All that is not merged, by stretches: a tensor may be larger than memory.
   void carry_over(const Stage& stage) {
-    constexpr std::int64_t stretch = std::int64_t{1} << 20;
+    constexpr std::int64_t at_once = std::int64_t{1} << 20;
     const auto& matched = stage.vectors().matched();
     std::set<std::string> merged(matched.merged.begin(), matched.merged.end());
     for (const auto& [other, name] : matched.doubles) merged.insert(name);
     at::Tensor own;
     for (const auto& [name, info] : stage.start().tensors()) {
       const auto count = c10::multiply_integers(info.shape);
-      for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += stretch)
-        put(stage, name, begin, stage.start().numbers(name, begin, std::min(stretch, count - begin), own),
+      for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += at_once)
+        put(stage, name, begin, stage.start().numbers(name, begin, std::min(at_once, count - begin), own),
             /*merged=*/false);
     }
   }

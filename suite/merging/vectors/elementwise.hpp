@@ -5,8 +5,8 @@
 // w_t·trim(s_t·drop(τ_t)), s_t 1, 1/density or ‖τ_t‖₁/‖drop(τ_t)‖₁:
 //
 //   linear, task_arithmetic, dare_linear,
-//   top_k, breadcrumbs                         τ = Σ x_t, divided
-//   ties, dare_ties, breadcrumbs_ties          τ = Σ over x_t of sign γ, divided;  γ = sign(Σ x_t)
+//   della_linear, top_k, breadcrumbs           τ = Σ x_t, divided
+//   ties, dare_ties, della, breadcrumbs_ties   τ = Σ over x_t of sign γ, divided;  γ = sign(Σ x_t)
 //   consensus_ta, consensus_ties               τ of these where enough tasks have |τ_t| > λ|τ − τ_t|
 //
 // trim() leaves the largest magnitudes; of breadcrumbs the largest but for the outliers, which are the share
@@ -22,21 +22,9 @@
 #include "kernels/weights/merging.hpp"
 #include "suite/config/config.hpp"
 #include "suite/merging/vector_method.hpp"
+#include "suite/merging/vectors/ranked_drop.hpp"
 
 namespace taugrid::merging {
-
-/// A number that all vectors have, or one of each.
-struct PerVector {
-  double all = 1;
-  std::vector<double> each = {};  ///< [T], in place of `all`; empty: that one
-
-  double of(std::size_t t) const { return each.empty() ? all : each[t]; }
-  /// One value, or one a vector.
-  void set(const std::vector<double>& values) {
-    all = values.front();
-    each = values.size() > 1 ? values : std::vector<double>{};
-  }
-};
 
 struct Trim {
   PerVector density = {};
@@ -66,6 +54,8 @@ class Elementwise final : public VectorMethod {
   bool mean_of_models = false;     ///< Σ w θ / Σ w, whatever θ0 is
   bool trims = false;              ///< whether a density is that of trimming
   bool rescales = false;           ///< what is dropped by 1/density, of each vector
+  /// Drops by rank, in place of rule.drop, which then has but the scale.
+  std::optional<RankedDrop> ranked = {};
 
   bool needs_start() const override { return !mean_of_models; }
 
@@ -75,22 +65,23 @@ class Elementwise final : public VectorMethod {
   /// Norms take a pass. Each trimming takes two passes to find the cut, the first of which looks at a sample
   /// of what is long, and two more that of outliers; an exact one a third where the cut lies among equal
   /// magnitudes, and a majority for minus another merge around places that are undecided.
-  MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override;
+  MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const override;
 
   void check(const std::string& what, const std::vector<double>& w) const override;
   RecipeNote recipe_note(const std::string& regime, const std::vector<std::size_t>& tasks) const override;
 
  protected:
-  bool is_shared() const override { return true; }
-  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
-                   const Team& team) const override;
+  /// Rows that several ranks have a part of would be sorted by each of them.
+  bool is_shared() const override { return !ranked; }
+  std::int64_t run(const TaskVectors& whole, const std::vector<double>& w, const Sink& sink,
+                   const Team& all_ranks) const override;
 
  private:
   /// s_t [T]; 1 where nothing stays. Each vector's is one rank's, and so are cuts.
   std::vector<float> scales_of(const TaskVectors& vectors, Range range, const Team& team) const;
   /// How many of a vector's largest numbers a cut leaves; none: all.
   using Rank = std::optional<std::int64_t>;
-  /// Of trimming, which leaves outliers too, and of these alone.
+  /// What trimming leaves, with the outliers, and these alone.
   struct Ranks {
     Rank kept, outliers;
   };

@@ -55,6 +55,11 @@ void read_election(Elementwise& method, config::Section& parameters, const char*
   method.rule.vote = zero == "nobody" ? MergeRule::Vote::nobody : MergeRule::Vote::positive;
 }
 
+std::uint64_t read_seed(config::Section& parameters) {
+  return static_cast<std::uint64_t>(parameters.integer(
+      "seed", "Of the draws; they depend on it, the model's number and the place alone", 0, {0, 1e9}));
+}
+
 void read_drop(Elementwise& method, config::Section& parameters) {
   weights::Drop drop;
   drop.density = parameters.real("density", "The probability with which a number is kept: 1 − p", 0.5,
@@ -70,8 +75,7 @@ void read_drop(Elementwise& method, config::Section& parameters) {
     parameters.refuse("rescale_by", "is \"l1\"; expected none where rescale = false");
   method.rescales = rescales && !method.keeps_norm;
   if (method.rescales) drop.scale = {static_cast<float>(1 / drop.density)};
-  drop.seed = static_cast<std::uint64_t>(parameters.integer(
-      "seed", "Of the draws; they depend on it, the model's number and the place alone", 0, {0, 1e9}));
+  drop.seed = read_seed(parameters);
   method.rule.drop = drop;
 }
 
@@ -163,6 +167,42 @@ std::shared_ptr<const VectorMethod> make_breadcrumbs_ties(config::Section parame
   return method;
 }
 
+std::shared_ptr<Elementwise> read_ranked_drop(config::Section& parameters) {
+  auto method = std::make_shared<Elementwise>();
+  RankedDrop drop;
+  drop.density.all =
+      parameters.real("density", "The mean probability with which a number is kept", 0.5, config::some_share);
+  drop.epsilon.all = parameters.real("epsilon",
+                                     "By how much it is less for the smallest number of a row, and more for "
+                                     "the largest (mergekit; half of the "
+                                     "paper's); with a density of 1 all stay",
+                                     0.15, {0, 1});
+  const auto by = parameters.word("rescale_by",
+                                  "By what a number that is kept is rescaled: 1/its probability (the paper), "
+                                  "the ratio of each tensor's L1 "
+                                  "norms before and after dropping (mergekit), or nothing",
+                                  "probability", {"probability", "l1", "nothing"});
+  drop.rescales = by == "probability";
+  drop.seed = read_seed(parameters);
+  method->ranked = drop;
+  method->keeps_norm = by == "l1";
+  method->trim.by_tensor = true;
+  if (method->keeps_norm) method->rule.drop = weights::Drop{};
+  return method;
+}
+
+std::shared_ptr<const VectorMethod> make_della_linear(config::Section parameters) {
+  auto method = read_ranked_drop(parameters);
+  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
+  return method;
+}
+
+std::shared_ptr<const VectorMethod> make_della(config::Section parameters) {
+  auto method = read_ranked_drop(parameters);
+  read_election(*method, parameters, "mean");
+  return method;
+}
+
 }  // namespace
 
 Elementwise read_claims(config::Section& parameters, bool of_ties) {
@@ -200,3 +240,10 @@ TAUGRID_MERGING_METHOD(
     "numbers and without their largest, the outliers")
 TAUGRID_MERGING_METHOD(breadcrumbs_ties, 62, make_breadcrumbs_ties, nullptr,
                        "Model Breadcrumbs, then the election of TIES")
+TAUGRID_MERGING_METHOD(
+    della_linear, 51, make_della_linear, nullptr,
+    "DELLA's drops alone (mergekit): as DARE, where larger numbers of a row stay more probably")
+TAUGRID_MERGING_METHOD(
+    della, 52, make_della, nullptr,
+    "DELLA (Deep et al. 2024): drops the smaller numbers of a row more probably, rescales the "
+    "others, elects a sign a place, and merges those that have it")

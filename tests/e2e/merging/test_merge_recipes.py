@@ -4,8 +4,8 @@
 
 The forms are those of mergekit's examples and of model cards, with folders of small Llamas in place of their models.
 Both compute in float32 (mergekit's `dtype: float32`) and write `out_dtype`. Sums, interpolation and stacked layers are
-mergekit's to the last bit; TIES and breadcrumbs to the rounding of their sums; of DARE, where chance chooses, the share
-that is kept and the sizes are compared.
+mergekit's to the last bit; methods on vectors and directions to the rounding of their sums; of DARE and DELLA, where
+chance chooses, the share that is kept and the sizes are compared.
 """
 
 import json
@@ -180,6 +180,31 @@ def test_models_far_apart_are_mergekits_but_for_rounding(t: float, llamas: Path,
     assert any((straight[x] - its[x]).abs().max() > 1e-2 * its[x].abs().max() for x in its)
 
 
+MODELS = {
+    "nuslerp": TWO + "merge_method: nuslerp\n",
+    "nuslerp of models far apart": models("{model: far, parameters: {weight: 0.3}}", "{model: a, parameters: "
+                                          "{weight: 0.6}}") + "merge_method: nuslerp\n",
+    "multislerp": models("{model: a, parameters: {weight: 0.4}}", "{model: far, parameters: {weight: 0.3}}",
+                         "{model: b, parameters: {weight: [{filter: mlp, value: 1}, {value: 2}]}}")
+    + "merge_method: multislerp\n",
+    "karcher": models("model: a", "model: b", "model: far") + "merge_method: karcher\n",
+    "karcher of two": models("model: a", "model: far")
+    + "merge_method: karcher\nparameters: {max_iter: 3, tol: 1e-4}\n",
+    "karcher with its base": models("model: a", "model: base", "model: far")
+    + "merge_method: karcher\nbase_model: base\n",
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_directions_of_models_are_mergekits(name: str, llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inner products and angles of float32 there, of float64 here."""
+    monkeypatch.chdir(llamas)
+    text = MODELS[name] + "dtype: float32\n"
+    mine, its = tensors(ours(llamas, text)), tensors(theirs(llamas, text))
+    for tensor, expected in its.items():
+        assert (mine[tensor] - expected).abs().max() <= 1e-6 * expected.abs().max(), tensor
+
+
 TIES = {
     "as in the examples": models(
         "{model: a, parameters: {density: [1, 0.7, 0.1], weight: 1.0}}",
@@ -213,6 +238,22 @@ VECTORS = {name: text + "merge_method: ties\n" for name, text in TIES.items()} |
     "breadcrumbs and an election": TWO + "merge_method: breadcrumbs_ties\nparameters: {density: 0.6, gamma: 0.1}\n",
     "breadcrumbs and a mean": TWO + "merge_method: breadcrumbs_ties\n"
     "parameters: {density: 0.6, normalize: true, int8_mask: true}\n",
+    "nuslerp of vectors": models("{model: b, parameters: {weight: 1}}", "{model: a, parameters: {weight: [3, 0.5]}}")
+    + "merge_method: nuslerp\nparameters: {nuslerp_flatten: true}\n",
+    "nuslerp of slices": "slices:\n- sources: [{model: base, layer_range: [0, 4]}, "
+    "{model: a, layer_range: [0, 4], parameters: {weight: 1}}, "
+    "{model: far, layer_range: [0, 4], parameters: {weight: 0.2}}]\nmerge_method: nuslerp\n",
+    "multislerp of vectors": models(
+        "model: base", "{model: a, parameters: {weight: 1}}", "{model: b, parameters: {weight: [0.3, 0.9]}}",
+        "{model: far, parameters: {weight: 0.2}}") + "merge_method: multislerp\n",
+    "sce": models("model: a", "model: b", "model: far") + "merge_method: sce\nparameters: {select_topk: 0.3}\n",
+    "sce of all": models("model: a", "model: b") + "merge_method: sce\n",
+    "sce over layers": models("model: a", "model: far")
+    + "merge_method: sce\nparameters: {select_topk: [{filter: mlp, value: [0.1, 1]}, {filter: norm, value: 0.5}]}\n",
+    "nearswap": models("model: base", "model: a") + "merge_method: nearswap\nparameters: {t: 0.0001}\n",
+    "nearswap over layers": models("model: far") + "merge_method: nearswap\nparameters: {t: [0.001, 0.02]}\n",
+    "multislerp, not normalised": TWO + "merge_method: multislerp\n"
+    "parameters: {normalize_weights: false, eps: 1e-6}\n",
 }
 
 
@@ -227,9 +268,9 @@ def test_methods_on_vectors_are_mergekits(name: str, llamas: Path, monkeypatch: 
     assert any(not torch.equal(its[x], start[x]) for x in its)
 
 
-@pytest.mark.parametrize("method", ["dare_linear", "dare_ties"])
+@pytest.mark.parametrize("method", ["dare_linear", "dare_ties", "della_linear", "della"])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_dare_keeps_as_much_as_mergekit(method: str, normalize: bool, llamas: Path,
+def test_drops_keep_as_much_as_mergekit(method: str, normalize: bool, llamas: Path,
                                         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(llamas)
     text = models("{model: a, parameters: {density: 0.2, weight: 0.5}}",
@@ -348,6 +389,26 @@ REFUSED = {
                             + LINEAR, ["add up to 0"]),
     "angles by row": (models("model: a", "model: b") + "merge_method: model_stock\nbase_model: base\n"
                       "parameters: {filter_wise: true}\n", ["filter_wise"]),
+    "a step of no size": (models("model: a") + "merge_method: nearswap\nbase_model: base\n",
+                          ["parameters.t", "missing"]),
+    "nearswap of two": (models("model: a", "model: b")
+                        + "merge_method: nearswap\nbase_model: base\nparameters: {t: 0.1}\n",
+                        ["nearswap", "one model"]),
+    "nothing selected": (TWO.replace("weight", "select_topk") + "merge_method: sce\nbase_model: base\n",
+                         [":2:", "select_topk"]),
+    "probabilities beyond 1": (
+        models("{model: a, parameters: {weight: 1, density: 0.9}}") + "merge_method: della\nbase_model: base\n",
+        ["density 0.9 and epsilon 0.15", "between 0 and 1"]),
+    "angles of rows": (TWO + "merge_method: nuslerp\nparameters: {nuslerp_flatten: false}\n", ["nuslerp_flatten"]),
+    "nuslerp of three": (models("model: a", "model: b", "model: far") + "merge_method: nuslerp\n",
+                         ["nuslerp", "two models"]),
+    "directions that cancel": (models("{model: a, parameters: {weight: 1}}", "{model: b, parameters: {weight: -1}}")
+                               + "merge_method: multislerp\n", ["add up to 0"]),
+    "half a step": (models("model: a", "model: b") + "merge_method: karcher\nparameters: {max_iter: 1.5}\n",
+                    [":5:", "max_iter", "an integer"]),
+    "a base that karcher does not see": (models("model: a", "model: b") + "merge_method: karcher\nbase_model: base\n",
+                                         ["base_model", "none of the models"]),
+    "karcher with weights": (TWO + "merge_method: karcher\n", ["weight"]),
     "two documents": (TWO + LINEAR + "---\n" + TWO, ["second document"]),
 }
 

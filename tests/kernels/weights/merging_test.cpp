@@ -156,6 +156,31 @@ TEST(Drop, KeepsSharesThatEightBitsDoNotTellApart) {
   }
 }
 
+TEST(Drop, OfEachProbabilityIsThatOfOneDensity) {
+  constexpr std::int64_t n = 5000, begin = (std::int64_t{1} << 32) - 1500;
+  at::manual_seed(8);
+  const auto x = at::randn({n});
+  auto of_one = at::empty({n}), of_each = at::empty({n});
+  for (const double density : {0.3, 0.5, 1.0}) {
+    for (const bool rescales : {false, true}) {
+      const weights::Drop rule{7, density, {rescales ? static_cast<float>(1 / density) : 1}};
+      weights::drop(rule, 1, begin, x, of_one);
+      weights::drop_each({7}, 1, begin, x, at::full({n}, density, at::kDouble), rescales, of_each);
+      EXPECT_TRUE(at::equal(of_one, of_each)) << density;
+    }
+  }
+  // What is less probable stays less: the draws are the same.
+  const auto p = at::linspace(0.1, 0.6, n, at::kDouble);
+  weights::drop({7, 0.6}, 1, begin, x, of_one);
+  weights::drop_each({7}, 1, begin, x, p, false, of_each);
+  EXPECT_EQ(at::count_nonzero(of_each * (of_one == 0)).item<std::int64_t>(), 0);
+  const auto kept = (of_each != 0).to(at::kDouble);
+  EXPECT_NEAR(((kept - p) / (p * (1 - p)).sqrt()).mean().item<double>(), 0, 4 / std::sqrt(5000.0));
+  EXPECT_THROW(weights::drop_each({7}, 1, 0, x, p.to(at::kFloat), false, of_each), std::invalid_argument);
+  EXPECT_THROW(weights::drop_each({7}, 1, 0, x, p.narrow(0, 0, 3).contiguous(), false, of_each),
+               std::invalid_argument);
+}
+
 /// The definition, one number at a time.
 float merged(const MergeRule& rule, std::int64_t place, const Numbers& tau) {
   double all = 0, positive = 0, negative = 0, for_positive = 0, for_negative = 0;
