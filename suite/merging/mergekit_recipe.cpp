@@ -48,13 +48,14 @@ const std::map<std::string, Words> methods_read = {
     {"karcher", {{}, {"max_iter", "tol"}}},
     {"sce", {{}, {"select_topk"}}},
     {"nearswap", {{}, {"t"}}},
+    {"arcee_fusion", {{}, {}}},
     {"passthrough", {{"scale"}, {}}},
 };
 /// Methods that merge models, of which base_model may be one. To the others it is θ0, whose vector is zero.
 const std::set<std::string> methods_on_models = {"linear", "slerp", "karcher", "passthrough"};
 /// Methods that rescale what they keep.
 const std::set<std::string> methods_that_rescale = {"dare_linear", "dare_ties", "della_linear", "della"};
-const std::vector<std::string> methods_lacking = {"arcee_fusion", "ram", "ramplus_tl"};
+const std::vector<std::string> methods_lacking = {"ram", "ramplus_tl"};
 /// What mergekit takes where nothing is said, of a recipe or of a tensor that no filter is for.
 const std::map<std::string, std::string> mergekits_defaults = {
     {"density", "1.0"}, {"epsilon", "0.15"}, {"gamma", "0.01"}, {"lambda", "1.0"}, {"select_topk", "1.0"}};

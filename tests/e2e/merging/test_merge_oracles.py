@@ -9,6 +9,7 @@ import importlib.util
 import io
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -63,12 +64,12 @@ def numbered(models: Models) -> list[tuple[str, np.ndarray]]:
     return [(name, start) for name, start in models.base.items() if start.size]
 
 
-def by_mergekit(models: Models, method: str, **parameters: Any) -> np.ndarray:
+def by_mergekit(models: Models, method: str, which: Sequence[int] | None = None, **parameters: Any) -> np.ndarray:
     """Tensor by tensor, θ0 being the first of them; those without numbers are left out."""
     merged = {}
     for name, start in numbered(models):
         base = torch.tensor(start, dtype=torch.float64)
-        each = [base, *(base + torch.tensor(tau[name]) for tau in models.tau)]
+        each = [base, *(base + torch.tensor(models.tau[t][name]) for t in which or range(models.count))]
         merged[name] = (mergekit.merge_tensors(each, method, base_index=0, parameters=parameters) - base).numpy()
     return flat(merged)
 
@@ -192,13 +193,15 @@ def test_sce(share: float, four: Models) -> None:
 @pytest.mark.parametrize("t", [0.1, 1e-4, 1e-7])
 def test_nearswap(t: float, four: Models) -> None:
     one = four.merged("nearswap", f"t = {t}", models='[{ model = "m1" }]')
-    merged = {}
-    for name, start in numbered(four):
-        base = torch.tensor(start, dtype=torch.float64)
-        both = [base, base + torch.tensor(four.tau[1][name])]
-        merged[name] = (mergekit.merge_tensors(both, "nearswap", base_index=0, parameters={"t": t}) - base).numpy()
-    close(one, flat(merged), 1e-6)
+    close(one, by_mergekit(four, "nearswap", which=[1], t=t), 1e-6)
     close(one, formulas.nearswap(four.vectors()[1], t), 1e-6)
+
+
+def test_arcee_fusion(four: Models) -> None:
+    for t in range(4):
+        one = four.merged("arcee_fusion", models=f'[{{ model = "m{t}" }}]')
+        close(one, by_mergekit(four, "arcee_fusion", which=[t]), 1e-6)
+        assert 0.01 < np.mean(one != 0) < 0.4
 
 
 def test_magmax_and_emr(four: Models, pair: Models) -> None:
