@@ -401,13 +401,13 @@ class Translation {
         rescale_ = read_flag(node, own);
         if (*rescale_ && !methods_that_rescale.contains(method_))
           refuse(node, own, "is true, and " + method_ + " rescales nothing here", "false, or no such key");
-      } else if (key == "filter_wise" || key == "nuslerp_flatten") {
-        const bool of_whole = key == "nuslerp_flatten";
-        if (read_flag(node, own) != of_whole)
-          refuse(node, own, "is " + canonical(!of_whole) + ", and angles are those of whole tensors",
-                 canonical(of_whole));
+      } else if (key == "filter_wise") {
+        if (read_flag(node, own))
+          refuse(node, own, "is true, and angles are those of whole tensors", "false");
+      } else if (key == "nuslerp_flatten") {
+        flattens_ = read_flag(node, own);
       } else if (key == "nuslerp_row_wise") {
-        if (read_flag(node, own)) note("nuslerp_row_wise does nothing where tensors are taken whole");
+        goes_by_rows_ = read_flag(node, own);
       } else if (key == "normalize_weights") {
         put(name, key, node, canonical(read_flag(node, own)));
       } else if (key == "max_iter") {
@@ -450,6 +450,10 @@ class Translation {
     if (is_of({"ties", "dare_ties"})) say("cut", canonical(std::string("exact")));
     if (is_of({"nuslerp", "multislerp"}))
       say("of", canonical(std::string(base_.empty() ? "models" : "vectors")));
+    if (method_ == "nuslerp") {
+      say("along", canonical(std::string(flattens_ ? "tensor" : goes_by_rows_ ? "first" : "last")));
+      if (flattens_ && goes_by_rows_) note("nuslerp_row_wise does nothing where tensors are taken whole");
+    }
     const bool rescales = rescale_.value_or(true);
     if (is_of({"dare_linear", "dare_ties"})) {
       say("rescale", canonical(rescales));
@@ -478,6 +482,7 @@ class Translation {
   std::string method_;
   Words words_;
   std::optional<bool> normalize_, rescale_;
+  bool flattens_ = true, goes_by_rows_ = false;  ///< of nuslerp
   const Yaml* normalize_at_ = nullptr;
   std::set<std::string> said_of_all_;
   std::vector<std::string> root_;

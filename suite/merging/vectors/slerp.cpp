@@ -11,6 +11,7 @@
 // that nearly every tensor of theirs is interpolated linearly: ‖τ‖/‖θ‖ = 0.005 makes cos Ω = 0.99998.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "suite/error.hpp"
@@ -65,6 +66,16 @@ class Slerp final : public CombinedByTensor {
   bool of_models_;
 };
 
+/// Above it float32 has 1 for the square of a cosine.
+constexpr double linear_in_float32 = 1 - 0x1p-26;
+
+/// t of nuslerp: one half where weights cancel.
+double second_share(const std::vector<double>& w) {
+  constexpr double cancelled = 1e-6;
+  const double sum = w[0] + w[1];
+  return std::fabs(sum) < cancelled ? 0.5 : w[1] / sum;
+}
+
 class NuSlerp final : public CombinedByTensor {
  public:
   explicit NuSlerp(bool of_models) : of_models_(of_models) {}
@@ -76,12 +87,71 @@ class NuSlerp final : public CombinedByTensor {
  protected:
   bool of_models() const override { return of_models_; }
   at::Tensor factors(const at::Tensor& gram, const std::vector<double>& w) const override {
-    constexpr double cancelled = 1e-6, linear_above = 1 - 0x1p-26;
-    const double sum = w[0] + w[1];
-    return interpolated(std::fabs(sum) < cancelled ? 0.5 : w[1] / sum, gram, linear_above);
+    return interpolated(second_share(w), gram, linear_in_float32);
   }
 
  private:
+  bool of_models_;
+};
+
+/// NuSLERP of each vector along one dimension of a tensor by itself.
+class NuSlerpAlong final : public VectorMethod {
+ public:
+  NuSlerpAlong(bool along_first, bool of_models) : along_first_(along_first), of_models_(of_models) {}
+
+  void check(const std::string& what, const std::vector<double>& w) const override {
+    require_two(what, "nuslerp", w);
+  }
+  bool needs_start() const override { return !of_models_; }
+  /// Vectors along the last dimension come one after another; of the first, whole tensors are held.
+  MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override {
+    std::int64_t largest = 0;
+    for (const auto& tensor : tensors) largest = std::max(largest, tensor.range.count);
+    return {.bytes = along_first_ ? 8 * 5 * static_cast<double>(largest) : 0};
+  }
+
+ protected:
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
+                   const Team&) const override {
+    const double t = second_share(w);
+    auto which = vectors.all();
+    if (of_models_) which.push_back(TaskVectors::theta0);
+    std::int64_t nonzero = 0;
+    for (const auto& tensor : vectors.tensors()) {
+      if (tensor.range.count == 0) continue;
+      const auto last = tensor.shape.empty() ? 1 : tensor.shape.back();
+      const auto rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+      vectors.visit(which, tensor.range, along_first_ ? tensor.range.count : last,
+                    [&](std::int64_t begin, std::span<const at::Tensor> x) {
+                      std::vector<at::Tensor> of;  // along the dimension 1
+                      for (const auto& each : x)
+                        of.push_back(along_first_ ? each.view({rows, -1}).t().to(at::kDouble)
+                                                  : each.view({-1, last}).to(at::kDouble));
+                      auto merged = along(of, t).to(at::kFloat);
+                      if (along_first_) merged = merged.t();
+                      merged = merged.contiguous().view({-1});
+                      nonzero += at::count_nonzero(merged).item<std::int64_t>();
+                      sink.put(begin, merged);
+                    });
+    }
+    return nonzero;
+  }
+
+ private:
+  /// τ of a, b and, where tensors are the models', θ0: each [n, dimension].
+  static at::Tensor along(const std::vector<at::Tensor>& x, double t) {
+    const bool of_models = x.size() > 2;
+    const auto a = of_models ? x[0] + x[2] : x[0], b = of_models ? x[1] + x[2] : x[1];
+    const auto norms = ((a * a).sum(1, true) * (b * b).sum(1, true)).sqrt();
+    const auto cosine = at::where(norms > 0, (a * b).sum(1, true) / norms, 0.0).clamp(-1, 1);
+    const auto is_linear = cosine.abs() > linear_in_float32;
+    const auto angle = cosine.acos(), sine = angle.sin();
+    const auto merged = at::where(is_linear, 1 - t, ((1 - t) * angle).sin() / sine) * a +
+                        at::where(is_linear, t, (t * angle).sin() / sine) * b;
+    return of_models ? merged - x[2] : merged;
+  }
+
+  bool along_first_;
   bool of_models_;
 };
 
@@ -99,11 +169,18 @@ std::shared_ptr<const VectorMethod> make_slerp(config::Section parameters) {
 }
 
 std::shared_ptr<const VectorMethod> make_nuslerp(config::Section parameters) {
-  return std::make_shared<NuSlerp>(
+  const bool of_models =
       read_of_models(parameters,
                      "What is interpolated: the models' tensors (mergekit without base_model), or those of "
                      "the task vectors (mergekit with one)",
-                     false));
+                     false);
+  const auto along = parameters.word(
+      "along",
+      "What has an angle: a whole tensor, or each vector along the last dimension of a tensor (mergekit's "
+      "nuslerp_flatten = false) or along the first (and its nuslerp_row_wise = true)",
+      "tensor", {"tensor", "last", "first"});
+  if (along == "tensor") return std::make_shared<NuSlerp>(of_models);
+  return std::make_shared<NuSlerpAlong>(along == "first", of_models);
 }
 
 }  // namespace

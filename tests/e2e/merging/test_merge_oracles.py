@@ -152,12 +152,16 @@ def test_slerp(t: float, pair: Models) -> None:
 @pytest.mark.parametrize("weights", [[1.0, 1.0], [3.0, 0.5], [1.0, -1.0]])
 def test_nuslerp(weights: list[float], pair: Models) -> None:
     """Weights that cancel are taken as equal ones."""
-    close(pair.merged("nuslerp", "", weights), by_mergekit(pair, "nuslerp", weight=weights))
     t = 0.5 if sum(weights) == 0 else weights[1] / sum(weights)
     by_tensor = {name: formulas.slerp(*(tau[name].ravel() for tau in pair.tau), t, linear_above=1 - 2.0**-26)
                  for name in pair.base}
     close(pair.merged("nuslerp", "", weights), flat(by_tensor))
-    close(pair.merged("nuslerp", 'of = "models"', weights), models_by_mergekit(pair, "nuslerp", weight=weights))
+    for along, theirs in {"tensor": {}, "last": {"nuslerp_flatten": False},
+                          "first": {"nuslerp_flatten": False, "nuslerp_row_wise": True}}.items():
+        close(pair.merged("nuslerp", f'along = "{along}"', weights),
+              by_mergekit(pair, "nuslerp", weight=weights, **theirs))
+        close(pair.merged("nuslerp", f'of = "models", along = "{along}"', weights),
+              models_by_mergekit(pair, "nuslerp", weight=weights, **theirs))
 
 
 def test_multislerp(four: Models) -> None:

@@ -240,6 +240,9 @@ VECTORS = {name: text + "merge_method: ties\n" for name, text in TIES.items()} |
     "parameters: {density: 0.6, normalize: true, int8_mask: true}\n",
     "nuslerp of vectors": models("{model: b, parameters: {weight: 1}}", "{model: a, parameters: {weight: [3, 0.5]}}")
     + "merge_method: nuslerp\nparameters: {nuslerp_flatten: true}\n",
+    "nuslerp along the last dimension": TWO + "merge_method: nuslerp\nparameters: {nuslerp_flatten: false}\n",
+    "nuslerp along the first dimension": TWO
+    + "merge_method: nuslerp\nparameters: {nuslerp_flatten: false, nuslerp_row_wise: true}\n",
     "nuslerp of slices": "slices:\n- sources: [{model: base, layer_range: [0, 4]}, "
     "{model: a, layer_range: [0, 4], parameters: {weight: 1}}, "
     "{model: far, layer_range: [0, 4], parameters: {weight: 0.2}}]\nmerge_method: nuslerp\n",
@@ -414,7 +417,6 @@ REFUSED = {
     "probabilities beyond 1": (
         models("{model: a, parameters: {weight: 1, density: 0.9}}") + "merge_method: della\nbase_model: base\n",
         ["density 0.9 and epsilon 0.15", "between 0 and 1"]),
-    "angles of rows": (TWO + "merge_method: nuslerp\nparameters: {nuslerp_flatten: false}\n", ["nuslerp_flatten"]),
     "nuslerp of three": (models("model: a", "model: b", "model: far") + "merge_method: nuslerp\n",
                          ["nuslerp", "two models"]),
     "directions that cancel": (models("{model: a, parameters: {weight: 1}}", "{model: b, parameters: {weight: -1}}")

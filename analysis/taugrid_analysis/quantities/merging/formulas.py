@@ -344,7 +344,7 @@ def has(method: str, told: Settings) -> bool:
     """
     if method in WHOLE:
         return bool(told.get("scope", "vector") == "vector")
-    by_tensor = {"of": "vectors", "scope": "tensor"}
+    by_tensor = {"of": "vectors", "scope": "tensor", "along": "tensor"}
     return (
         method in BY_TENSOR
         and all(told.get(key, value) == value for key, value in by_tensor.items())
