@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Methods that look at the vectors' numbers at one place and at nothing else, x_t = w_t·τ_t:
 //
-//   magmax     τ = x_t of the largest |x_t|, the last of equal ones (Marczak et al. 2024, equation 3)
-//   emr        τ = γ·max |x_t| over those of sign γ, γ = sign(Σ x_t) (Huang et al. 2024, equations 2 and 3):
-//   the
-//              vector that all tasks share, to which EMR adds a mask and a factor for each
+//   magmax     τ = x_t of the largest |x_t|, the last of equal ones (Marczak et al. 2024)
+//   emr        τ = γ·max |x_t| over those of sign γ, γ = sign(Σ x_t) (Huang et al. 2024): the vector that all
+//              tasks share, to which EMR adds a mask and a factor for each
 //   nearswap   τ = min(1, t/|x|)·x of one vector (mergekit): no number moves further than t
 #include <ATen/ATen.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// MAGPRUNE, the dropping of DELLA (Deep et al. 2024, section 3.1): in each row of a tensor, numbers of larger
+// MAGPRUNE, the dropping of DELLA (Deep et al. 2024): in each row of a tensor, numbers of larger
 // magnitude stay more probably. The number of rank r among the n of its row, from 0, the smallest, to n − 1,
 // stays with probability
 //

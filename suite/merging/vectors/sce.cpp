@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// SCE, tensor by tensor (Wan et al. 2024, FuseChat, section 3.3): select, calculate, erase.
+// SCE, tensor by tensor (Wan et al. 2024, FuseChat): select, calculate, erase.
 //
 //   select      the places where the τ_t differ most: of those whose variance over t is not 0, the share
 //               select_topk with the largest; all else of each τ_t is zero

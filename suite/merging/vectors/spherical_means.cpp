@@ -4,8 +4,7 @@
 // w_t the result is the mean norm Σ w_t n_t in a mean direction m:
 //
 //   multislerp   m = Σ w_t u_t / ‖Σ w_t u_t‖ (mergekit's Multi-SLERP). From there mergekit takes a step in
-//   the
-//                tangent space, Σ w_t (u_t − ⟨u_t, m⟩ m), which is zero: Σ w_t u_t has the direction m.
+//                the tangent space, Σ w_t (u_t − ⟨u_t, m⟩ m), which is zero: Σ w_t u_t has the direction m.
 //   karcher      m with the least Σ w_t Ω_t², Ω_t the angle between m and u_t (Karcher 1977), w_t = 1/T:
 //                m ← cos‖v‖·m + sin‖v‖·v/‖v‖,   v = Σ w_t (Ω_t / sin Ω_t)(u_t − cos Ω_t · m),
 //                from the above on, until ‖v‖ < tol.
