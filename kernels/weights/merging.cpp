@@ -45,7 +45,13 @@ detail::Draw draw_of(const Drop& rule, std::int64_t t) {
           "a density of " + std::to_string(density) + ", expected one above 0 and at most 1");
   const auto place = rule.scale.size() == 1 ? 0 : vector;
   require(place < rule.scale.size(), "no scale of vector " + std::to_string(t));
-  return {rule.seed, t, static_cast<std::uint64_t>(std::llround(std::ldexp(density, 32))), rule.scale[place]};
+  return {rule.seed, t, detail::draws_below(density), rule.scale[place]};
+}
+
+/// What a cut leaves.
+detail::Largest largest_of(const Cut& cut) {
+  const auto bits = std::bit_cast<std::uint32_t>(std::fabs(cut.value));
+  return {bits, bits + 1, cut.limit};
 }
 
 }  // namespace
@@ -218,6 +224,20 @@ void drop(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor
                out.mutable_data_ptr<float>());
 }
 
+void drop_each(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor& stretch,
+               const at::Tensor& probability, bool rescales, at::Tensor& out) {
+  check_stretch(stretch, "stretch");
+  check_stretch(out, "out");
+  detail::check_vector(probability, "probability");
+  require(probability.scalar_type() == at::kDouble && probability.is_cpu(),
+          "probability is not float64 on the host");
+  require(out.numel() == stretch.numel() && probability.numel() == stretch.numel(),
+          "out or probability has another length than the stretch");
+  detail::drop_each(draw_of(rule, t), begin, stretch.const_data_ptr<float>(),
+                    probability.const_data_ptr<double>(), rescales, stretch.numel(),
+                    out.mutable_data_ptr<float>());
+}
+
 void MagnitudeSum::add(const at::Tensor& stretch) {
   check_stretch(stretch, "stretch");
   detail::add_magnitudes(stretch.const_data_ptr<float>(), stretch.numel(), place_, parts_);
@@ -235,19 +255,22 @@ MergeCount merge(const MergeRule& rule, std::int64_t begin, const Stretches& tau
   require(t > 0, "no vectors to merge");
   require(rule.weight.size() == t, "as many weights as vectors are expected");
   require(rule.cut.empty() || rule.cut.size() == t, "as many cuts as vectors are expected");
+  require(rule.outliers.empty() || rule.outliers.size() == t,
+          "as many cuts of outliers as vectors are expected");
   require(rule.claim.empty() || rule.claim.size() == t, "as many claims as vectors are expected");
   require(rule.divisor != 0, "the divisor is 0");
   std::vector<detail::Draw> draws;
   if (rule.drop) {
     for (std::size_t i = 0; i < t; ++i) draws.push_back(draw_of(*rule.drop, static_cast<std::int64_t>(i)));
   }
+  std::vector<detail::Largest> outliers;
+  for (const auto& cut : rule.outliers) outliers.push_back(largest_of(cut));
   std::vector<detail::Term> terms;
   for (std::size_t i = 0; i < t; ++i) {
-    const auto cut = rule.cut.empty() ? Cut{} : rule.cut[i];
-    const auto bits = std::bit_cast<std::uint32_t>(std::fabs(cut.value));
     // What is zero adds nothing: where the cut is zero, nothing is trimmed.
     terms.push_back({tau.x[i].const_data_ptr<float>(), rule.weight[i], draws.empty() ? nullptr : &draws[i],
-                     bits, bits + 1, cut.limit, rule.claim.empty() ? 0 : rule.claim[i]});
+                     largest_of(rule.cut.empty() ? Cut{} : rule.cut[i]),
+                     outliers.empty() ? nullptr : &outliers[i], rule.claim.empty() ? 0 : rule.claim[i]});
   }
   const auto found =
       detail::merge({terms, tau.start.defined() ? tau.start.const_data_ptr<float>() : nullptr,

@@ -81,6 +81,11 @@ struct Drop {
 /// out = the stretch of vector t that begins at number `begin`, dropped.
 void drop(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor& stretch, at::Tensor& out);
 
+/// As drop(), where each number has its own probability [n], float64, above 0, in place of the rule's
+/// density; one that stays counts once, or 1/probability times.
+void drop_each(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor& stretch,
+               const at::Tensor& probability, bool rescales, at::Tensor& out);
+
 /// Σ|x| of a vector whose stretches come in order, in float64: bitwise the same however it is cut.
 class MagnitudeSum {
  public:
@@ -98,7 +103,8 @@ struct Cut {
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();
 };
 
-/// How T numbers x_t become one: each is dropped, trimmed and weighted, x_t ← w_t·trim(drop(τ_t)); then
+/// How T numbers x_t become one: each is dropped, trimmed and weighted, x_t ← w_t·trim(drop(τ_t)), where
+/// trimming leaves what `cut` does, but for what `outliers` would; then
 /// γ = sign(Σ x_t) is elected, and those of another sign count no more; their sum is divided; and it stays
 /// where enough tasks claim the place.
 struct MergeRule {
@@ -115,7 +121,8 @@ struct MergeRule {
 
   std::vector<float> weight;  ///< [T]
   std::optional<Drop> drop = {};
-  std::vector<Cut> cut = {};  ///< [T], or empty: nothing is trimmed
+  std::vector<Cut> cut = {};       ///< [T], or empty: nothing is trimmed
+  std::vector<Cut> outliers = {};  ///< [T], or empty: there are none (Davari and Belilovsky 2023)
   Vote vote = Vote::none;
   Divide divide = Divide::number;
   float divisor = 1;

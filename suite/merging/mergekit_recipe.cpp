@@ -38,12 +38,27 @@ const std::map<std::string, Words> methods_read = {
     {"ties", {{"weight", "density"}, {"normalize", "lambda", "rescale"}}},
     {"dare_linear", {{"weight", "density"}, {"normalize", "lambda", "rescale"}}},
     {"dare_ties", {{"weight", "density"}, {"normalize", "lambda", "rescale"}}},
+    {"breadcrumbs", {{"weight", "density", "gamma"}, {"normalize", "lambda", "rescale"}}},
+    {"breadcrumbs_ties", {{"weight", "density", "gamma"}, {"normalize", "lambda", "rescale"}}},
+    {"della_linear", {{"weight", "density", "epsilon"}, {"normalize", "lambda", "rescale"}}},
+    {"della", {{"weight", "density", "epsilon"}, {"normalize", "lambda", "rescale"}}},
     {"model_stock", {{}, {"filter_wise"}}},
+    {"nuslerp", {{"weight"}, {"nuslerp_flatten", "nuslerp_row_wise"}}},
+    {"multislerp", {{"weight"}, {"normalize_weights", "eps"}}},
+    {"karcher", {{}, {"max_iter", "tol"}}},
+    {"sce", {{}, {"select_topk"}}},
+    {"nearswap", {{}, {"t"}}},
+    {"arcee_fusion", {{}, {}}},
     {"passthrough", {{"scale"}, {}}},
 };
-const std::vector<std::string> methods_lacking = {
-    "nuslerp",          "multislerp", "karcher",  "della",        "della_linear", "breadcrumbs",
-    "breadcrumbs_ties", "sce",        "nearswap", "arcee_fusion", "ram",          "ramplus_tl"};
+/// Methods that merge models, of which base_model may be one. To the others it is θ0, whose vector is zero.
+const std::set<std::string> methods_on_models = {"linear", "slerp", "karcher", "passthrough"};
+/// Methods that rescale what they keep.
+const std::set<std::string> methods_that_rescale = {"dare_linear", "dare_ties", "della_linear", "della"};
+const std::vector<std::string> methods_lacking = {"ram", "ramplus_tl"};
+/// What mergekit takes where nothing is said, of a recipe or of a tensor that no filter is for.
+const std::map<std::string, std::string> mergekits_defaults = {
+    {"density", "1.0"}, {"epsilon", "0.15"}, {"gamma", "0.01"}, {"lambda", "1.0"}, {"select_topk", "1.0"}};
 
 /// A number of YAML, as mergekit takes it.
 std::optional<double> number(const Yaml& node) {
@@ -237,7 +252,7 @@ class Translation {
   /// vector is zero; a slice says which of its layers are meant.
   void read_sources(const Yaml& list, const std::string& name, const std::string& heading, bool in_slice) {
     require_list(list, name);
-    const bool on_vectors = method_ != "linear" && method_ != "slerp" && method_ != "passthrough";
+    const bool on_vectors = !methods_on_models.contains(method_);
     std::set<fs::path> seen;
     std::size_t count = 0;
     bool has_base = false;
@@ -276,7 +291,7 @@ class Translation {
     }
     if (method_ == "slerp" && base_.empty())
       refuse(recipe_, "base_model", "is missing", "one of the two models, from which t counts");
-    if (!has_base && !base_.empty() && method_ == "linear" && !in_slice)
+    if (!has_base && !base_.empty() && (method_ == "linear" || method_ == "karcher") && !in_slice)
       refuse(*said(recipe_, "base_model"), "base_model",
              "is none of the models, and mergekit would count it as one",
              "it among the models with its weight, or no base_model");
@@ -316,7 +331,7 @@ class Translation {
       if (const auto* parameters = said(slice, "parameters"); parameters != nullptr) {
         begin(join(own, "parameters"), "[slices.parameters]", *parameters);
         auto known = words_.of_models;
-        for (const char* key : {"t", "lambda"})
+        for (const char* key : {"t", "lambda", "select_topk"})
           if (std::find(words_.of_all.begin(), words_.of_all.end(), key) != words_.of_all.end())
             known.emplace_back(key);
         read_parameters(parameters, join(own, "parameters"), known, /*of_all=*/false);
@@ -384,25 +399,38 @@ class Translation {
         normalize_at_ = &node;
       } else if (key == "rescale") {
         rescale_ = read_flag(node, own);
-        if (*rescale_ && method_ != "dare_linear" && method_ != "dare_ties")
+        if (*rescale_ && !methods_that_rescale.contains(method_))
           refuse(node, own, "is true, and " + method_ + " rescales nothing here", "false, or no such key");
       } else if (key == "filter_wise") {
         if (read_flag(node, own))
           refuse(node, own, "is true, and angles are those of whole tensors", "false");
+      } else if (key == "nuslerp_flatten") {
+        flattens_ = read_flag(node, own);
+      } else if (key == "nuslerp_row_wise") {
+        goes_by_rows_ = read_flag(node, own);
+      } else if (key == "normalize_weights") {
+        put(name, key, node, canonical(read_flag(node, own)));
+      } else if (key == "max_iter") {
+        const auto value = number(node);
+        if (!value || *value != std::floor(*value) || *value < 0 || *value > 1e6)
+          refuse(node, own, "is " + node.kind_name(), "an integer from 0 to 1e6");
+        put(name, key, node, canonical(static_cast<std::int64_t>(*value)));
       } else {
         if (of_all) said_of_all_.insert(key);
         auto value = setting(node, own);
-        if (of_all && (key == "density" || key == "lambda")) value = with_rest(node, value);
+        if (const auto rest = mergekits_defaults.find(key); of_all && rest != mergekits_defaults.end())
+          value = with_rest(node, value, rest->second);
         put(name, key == "scale" ? "weight" : key, node, value);
       }
     }
   }
 
   /// Tensors that no filter is for have mergekit's default.
-  static std::string with_rest(const Yaml& node, const std::string& value) {
-    if (node.kind == Kind::map) return "[" + value + ", { value = 1.0 }]";
+  static std::string with_rest(const Yaml& node, const std::string& value, const std::string& rest) {
+    const auto end = ", { value = " + rest + " }]";
+    if (node.kind == Kind::map) return "[" + value + end;
     if (node.kind != Kind::list || node.values.front().kind != Kind::map) return value;
-    return value.substr(0, value.size() - 1) + ", { value = 1.0 }]";
+    return value.substr(0, value.size() - 1) + end;
   }
 
   /// mergekit's defaults and choices, where ours are others.
@@ -411,25 +439,37 @@ class Translation {
     const auto say = [&](const std::string& key, const std::string& value) {
       put("parameters", key, at, value);
     };
-    const bool drops = method_ == "dare_linear" || method_ == "dare_ties";
-    if (method_ == "linear") say("normalize", canonical(normalize_.value_or(true)));
-    if (method_ == "task_arithmetic" || method_ == "dare_linear")
-      say("normalize", canonical(normalize_.value_or(false)));
-    if (method_ == "ties" || method_ == "dare_ties") {
-      say("merge", canonical(std::string(normalize_.value_or(method_ == "ties") ? "mean" : "sum")));
+    const auto is_of = [&](const std::set<std::string>& methods) { return methods.contains(method_); };
+    if (is_of({"linear", "task_arithmetic", "dare_linear", "della_linear", "breadcrumbs"}))
+      say("normalize", canonical(normalize_.value_or(method_ == "linear")));
+    if (is_of({"ties", "dare_ties", "della", "breadcrumbs_ties"})) {
+      say("merge", canonical(std::string(normalize_.value_or(is_of({"ties", "della"})) ? "mean" : "sum")));
       say("zero_sign", canonical(std::string("positive")));
-      say("cut", canonical(std::string("exact")));
-      say("scope", canonical(std::string("tensor")));
     }
-    if (drops) {
-      const bool rescales = rescale_.value_or(true);
+    if (is_of({"ties", "dare_ties", "breadcrumbs_ties"})) say("scope", canonical(std::string("tensor")));
+    if (is_of({"ties", "dare_ties"})) say("cut", canonical(std::string("exact")));
+    if (is_of({"nuslerp", "multislerp"}))
+      say("of", canonical(std::string(base_.empty() ? "models" : "vectors")));
+    if (method_ == "nuslerp") {
+      say("along", canonical(std::string(flattens_ ? "tensor" : goes_by_rows_ ? "first" : "last")));
+      if (flattens_ && goes_by_rows_) note("nuslerp_row_wise does nothing where tensors are taken whole");
+    }
+    const bool rescales = rescale_.value_or(true);
+    if (is_of({"dare_linear", "dare_ties"})) {
       say("rescale", canonical(rescales));
       if (rescales) say("rescale_by", canonical(std::string("l1")));
       if (rescales && method_ == "dare_linear") say("scope", canonical(std::string("tensor")));
     }
-    const auto& all = words_.of_models;
-    if (std::find(all.begin(), all.end(), "density") != all.end() && !said_of_all_.contains("density"))
-      say("density", "1.0");
+    if (is_of({"della", "della_linear"}))
+      say("rescale_by", canonical(std::string(rescales ? "l1" : "nothing")));
+    for (const auto* words : {&words_.of_models, &words_.of_all})
+      for (const auto& word : *words)
+        if (const auto value = mergekits_defaults.find(word);
+            value != mergekits_defaults.end() && !said_of_all_.contains(word))
+          say(word, value->second);
+    if (method_ == "sce") say("least_energy", "1e-6");
+    if (method_ == "nearswap" && !said_of_all_.contains("t"))
+      refuse(at, "parameters.t", "is missing", "how far a number moves");
   }
 
   void note(const std::string& line) {
@@ -442,6 +482,7 @@ class Translation {
   std::string method_;
   Words words_;
   std::optional<bool> normalize_, rescale_;
+  bool flattens_ = true, goes_by_rows_ = false;  ///< of nuslerp
   const Yaml* normalize_at_ = nullptr;
   std::set<std::string> said_of_all_;
   std::vector<std::string> root_;

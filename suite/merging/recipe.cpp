@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <list>
 #include <nlohmann/json.hpp>
@@ -42,10 +43,25 @@ constexpr config::Meaning of_sources = "The models whose layers make the slice's
 constexpr config::Meaning of_method = "How the task vectors τ = θ − θ0 become one";
 constexpr config::Meaning of_weight = {"w: its vector counts w times",
                                        {.fallback = "that of [parameters], or 1.0"}};
-constexpr config::Meaning of_density = {
-    "The density of this model, in place of that of [parameters], where the method has one",
-    {.fallback = "that of [parameters]"}};
 constexpr config::Range weight_range = {-1e3, 1e3};
+
+/// A parameter of a method that a model may have in place of that of [parameters].
+struct OfModel {
+  const char* key;
+  config::Meaning meaning;
+  config::Range range;
+};
+constexpr config::InWords of_parameters = {.fallback = "that of [parameters]"};
+constexpr std::array of_model = {
+    OfModel{"density",
+            {"The density of this model, in place of that of [parameters], where the method has one",
+             of_parameters},
+            config::some_share},
+    OfModel{
+        "gamma", {"The share of outliers of this model, where the method has one", of_parameters}, {0, 1}},
+    OfModel{
+        "epsilon", {"The epsilon of this model's drops, where the method has one", of_parameters}, {0, 1}},
+};
 constexpr const char* passthrough = "passthrough";
 
 /// What every method takes beside its own parameters.
@@ -101,7 +117,8 @@ Recipe::Source read_source(config::Section& source, Recipe& recipe, bool in_slic
     read.where = source.where("layer_range");
   }
   if (says_weight || source.has("weight")) source.real("weight", of_weight, 1, weight_range);
-  if (describing || source.has("density")) source.real("density", of_density, 1, config::some_share);
+  for (const auto& own : of_model)
+    if (describing || source.has(own.key)) source.real(own.key, own.meaning, 1, own.range);
   read.own = source.settings();
   return read;
 }
@@ -116,15 +133,15 @@ void read_slices(config::Section& root, Recipe& recipe, bool describing) {
       if (read.sources.back().layers.count != read.sources.front().layers.count)
         source.refuse("layer_range", "has another number of layers than the slice's first; expected as many");
     }
-    for (const auto* key : {"weight", "density", "lambda", "t"}) {
-      const std::string name = std::string("parameters.") + key;
-      if (!slice.has(name)) continue;
+    std::map<std::string, config::Range> own = {{"weight", weight_range},
+                                                {"lambda", weight_range},
+                                                {"t", {0, 1}},
+                                                {"select_topk", config::some_share}};
+    for (const auto& each : of_model) own[each.key] = each.range;
+    for (const auto& [key, range] : own) {
+      if (!slice.has("parameters." + key)) continue;
       auto parameters = slice.parts({"parameters"}, "parameters", of_slices).at("parameters");
-      const std::string_view word(key);
-      parameters.real(key, "This slice's own value", 1,
-                      word == "density" ? config::some_share
-                      : word == "t"     ? config::Range{0, 1}
-                                        : weight_range);
+      parameters.real(key, "This slice's own value", 1, range);
       read.shared = parameters.settings();
     }
     recipe.slices.push_back(std::move(read));
@@ -144,11 +161,12 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
   auto methods = names_of_vectors();
   methods.emplace_back(passthrough);
   recipe.method_name = root.required_word("merge_method", of_method, methods);
-  recipe.base =
-      root.path("base_model",
-                "The folder of θ0, from which the models were fine-tuned, and of which the result has the "
-                "configuration; linear, slerp and passthrough do without",
-                {});
+  recipe.base = root.path(
+      "base_model",
+      "The folder of θ0, from which the models were fine-tuned, and of which the result has the "
+      "configuration; methods on the models themselves do without: linear, slerp, karcher, passthrough, "
+      "and nuslerp and multislerp with of = \"models\"",
+      {});
   constexpr config::Meaning of_out =
       "The folder to be written; there must be none as yet; what the command line says goes before it";
   recipe.out = needs_out ? root.required_path("out", of_out) : root.path("out", of_out, {});
@@ -293,15 +311,15 @@ class Output {
 
   /// All that is not merged, by stretches: a tensor may be larger than memory.
   void carry_over(const Stage& stage) {
-    constexpr std::int64_t stretch = std::int64_t{1} << 20;
+    constexpr std::int64_t at_once = std::int64_t{1} << 20;
     const auto& matched = stage.vectors().matched();
     std::set<std::string> merged(matched.merged.begin(), matched.merged.end());
     for (const auto& [other, name] : matched.doubles) merged.insert(name);
     at::Tensor own;
     for (const auto& [name, info] : stage.start().tensors()) {
       const auto count = c10::multiply_integers(info.shape);
-      for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += stretch)
-        put(stage, name, begin, stage.start().numbers(name, begin, std::min(stretch, count - begin), own),
+      for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += at_once)
+        put(stage, name, begin, stage.start().numbers(name, begin, std::min(at_once, count - begin), own),
             /*merged=*/false);
     }
   }
@@ -429,9 +447,9 @@ Recipe Recipe::read(const fs::path& path, const fs::path& out, bool needs_out) {
       is_passthrough || (recipe.method_name == "linear" && parameters.values().at("normalize") == "false");
   if (recipe.adds_models) recipe.method = recipe.method->with("normalize", {0});
   recipe.shared = parameters.settings();
-  if (const auto values = parameters.values();
-      values.contains("density") && !recipe.shared.contains("density"))
-    recipe.defaults["density"] = std::stod(values.at("density"));
+  for (const auto values = parameters.values(); const auto& own : of_model)
+    if (values.contains(own.key) && !recipe.shared.contains(own.key))
+      recipe.defaults[own.key] = std::stod(values.at(own.key));
   config.finish();
   put_base_first(recipe);
   if (recipe.base.empty()) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "suite/error.hpp"
 #include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::merging {
@@ -44,6 +45,11 @@ MergeResult VectorMethod::merge(const ModelsToMerge& models, const Part&,
     context.stop_if_requested();
     context.progress(share, "vectors");
   })};
+}
+
+void require_alike(const std::string& what, const std::string& method, const std::vector<double>& weights) {
+  for (const auto weight : weights)
+    if (weight != 1) throw InputError(what + ": " + method + " counts all models alike; expected no weights");
 }
 
 MergedVector merged_vector(const VectorMethod& method, const TaskVectors& vectors,

@@ -3,6 +3,7 @@
 #include "kernels/weights/detail/draw_host.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace taugrid::weights::detail {
 namespace {
@@ -62,6 +63,22 @@ void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, 
     drop_some(keys_of(draw, place), static_cast<std::uint32_t>(low), below, draw.scale, x + from, m,
               out + from);
     from += m;
+  }
+}
+
+std::uint64_t draws_below(double probability) {
+  return static_cast<std::uint64_t>(std::llround(std::ldexp(probability, 32)));
+}
+
+void drop_each(const Draw& draw, std::int64_t begin, const float* x, const double* p, bool rescales,
+               std::int64_t n, float* out) {
+  Keys keys = {};
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto low = static_cast<std::uint32_t>((begin + i) % places_a_key);
+    if (i == 0 || low == 0) keys = keys_of(draw, begin + i);
+    const auto below = draws_below(p[i]);
+    const bool is_kept = below >> 32 != 0 || stays(keys, low, static_cast<std::uint32_t>(below));
+    out[i] = is_kept ? x[i] * (rescales ? static_cast<float>(1 / p[i]) : 1) : 0;
   }
 }
 

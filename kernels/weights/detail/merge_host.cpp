@@ -18,12 +18,14 @@
 namespace taugrid::weights::detail {
 namespace {
 
-/// A cut whose limit lies inside: `out` has what stays.
-void trim(const Term& term, std::int64_t begin, const float* x, int n, float* out) {
-  const auto part = static_cast<int>(std::clamp<std::int64_t>(term.limit - begin, 0, n));
+/// out: the numbers that are among the largest, or those that are not.
+template <bool Are>
+void keep(const Largest& largest, std::int64_t begin, const float* x, int n, float* out) {
+  const auto part = static_cast<int>(std::clamp<std::int64_t>(largest.limit - begin, 0, n));
   for (int i = 0; i < n; ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(x[i]);
-    out[i] = std::bit_cast<float>((bits & magnitude) >= (i < part ? term.before : term.after) ? bits : 0U);
+    const bool is_large = (bits & magnitude) >= (i < part ? largest.before : largest.after);
+    out[i] = std::bit_cast<float>(is_large == Are ? bits : 0U);
   }
 }
 
@@ -82,7 +84,7 @@ class TileMerge {
       : rule_(rule), begin_(begin + at), at_(at), end_(end), n_(n), out_(out + at) {
     const auto t = rule.terms.size();
     bool trims = false;
-    for (const auto& term : rule.terms) trims |= term.before != 0;
+    for (const auto& term : rule.terms) trims |= term.kept.before != 0 || term.outliers != nullptr;
     const bool sums_alone = !elects() && !rule.by_voters && !trims;
     const auto* draw = rule.terms.front().draw;
     const bool of_one_density = std::all_of(rule.terms.begin(), rule.terms.end(), [&](const Term& term) {
@@ -173,9 +175,11 @@ class TileMerge {
 
   /// Whether its numbers have to be changed in memory of our own before they are added.
   bool changes(const Term& term) const {
-    return (term.draw != nullptr && !drops_on_the_way_) || limit_inside(term);
+    return (term.draw != nullptr && !drops_on_the_way_) || limit_inside(term) || term.outliers != nullptr;
   }
-  bool limit_inside(const Term& term) const { return term.limit > begin_ && term.limit < begin_ + n_; }
+  bool limit_inside(const Term& term) const {
+    return term.kept.limit > begin_ && term.kept.limit < begin_ + n_;
+  }
 
   /// τ into memory of our own.
   template <std::size_t Some>
@@ -198,12 +202,17 @@ class TileMerge {
       drop(*term.draw, begin_, group.x[place], n_, own);
       group.x[place] = own;
     }
-    const bool inside = limit_inside(term);
-    if (inside) {
-      trim(term, begin_, group.x[place], n_, own);
+    if (term.outliers != nullptr) {
+      keep<false>(*term.outliers, begin_, group.x[place], n_, own);
       group.x[place] = own;
     }
-    group.least[place] = term.before == 0 || inside ? 0 : term.limit > begin_ ? term.before : term.after;
+    const auto& kept = term.kept;
+    const bool inside = limit_inside(term);
+    if (inside) {
+      keep<true>(kept, begin_, group.x[place], n_, own);
+      group.x[place] = own;
+    }
+    group.least[place] = kept.before == 0 || inside ? 0 : kept.limit > begin_ ? kept.before : kept.after;
     return group.least[place] > 0;
   }
 

@@ -20,14 +20,24 @@ struct Draw {
 /// out = x, which begins at number `begin`, dropped.
 void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, float* out);
 
+/// The draws of 2³² that keep a number with this probability.
+std::uint64_t draws_below(double probability);
+/// As drop(), where number i stays with probability p[i], and counts once, or 1/p[i] times.
+void drop_each(const Draw& draw, std::int64_t begin, const float* x, const double* p, bool rescales,
+               std::int64_t n, float* out);
+
+/// Magnitudes whose bits are at least `before` in places before `limit`, `after` from there on.
+struct Largest {
+  std::uint32_t before, after;
+  std::int64_t limit;
+};
+
 struct Term {
   const float* x;
   float weight;
-  const Draw* draw;  ///< or null
-  /// Trimming keeps magnitudes whose bits are at least `before` in places before `limit`, `after` from there
-  /// on.
-  std::uint32_t before, after;
-  std::int64_t limit;
+  const Draw* draw;         ///< or null
+  Largest kept;             ///< trimming keeps these
+  const Largest* outliers;  ///< or null: but for these
   float claim;
 };
 

@@ -9,10 +9,10 @@
 
 namespace taugrid::merging {
 
-std::int64_t CombinedByTensor::run(const TaskVectors& vectors, const std::vector<double>&, const Sink& sink,
-                                   const Team&) const {
+std::int64_t CombinedByTensor::run(const TaskVectors& vectors, const std::vector<double>& weights,
+                                   const Sink& sink, const Team&) const {
   auto which = vectors.all();
-  if (sees_start()) which.push_back(TaskVectors::theta0);
+  if (of_models()) which.push_back(TaskVectors::theta0);
   std::int64_t nonzero = 0;
   at::Tensor zeros;
   for (const auto& tensor : vectors.tensors()) {
@@ -21,7 +21,9 @@ std::int64_t CombinedByTensor::run(const TaskVectors& vectors, const std::vector
     vectors.visit(which, range, sum.step(), [&](std::int64_t begin, std::span<const at::Tensor> x) {
       sum.add(begin - range.begin, {x});
     });
-    const auto alpha = factors(sum.gram()).view({1, -1});
+    const auto gram = sum.gram();
+    const auto alpha =
+        (of_models() ? factors_of_models(gram, weights) : factors(gram, weights)).view({1, -1});
     vectors.visit(which, range, 1, [&](std::int64_t begin, std::span<const at::Tensor> x) {
       if (rounds_products()) {
         weights::MergeRule rule;
@@ -39,6 +41,21 @@ std::int64_t CombinedByTensor::run(const TaskVectors& vectors, const std::vector
     });
   }
   return nonzero;
+}
+
+at::Tensor CombinedByTensor::factors_of_models(const at::Tensor& gram,
+                                               const std::vector<double>& weights) const {
+  const auto count = gram.size(0) - 1;
+  const auto with_start = gram[count].narrow(0, 0, count);  // ⟨θ0, τ_t⟩
+  // ⟨θ0 + τ_s, θ0 + τ_t⟩; and Σ f θ − θ0 has Σ f − 1 of θ0.
+  const auto f = factors(gram.narrow(0, 0, count).narrow(1, 0, count) + with_start + with_start.unsqueeze(1) +
+                             gram[count][count],
+                         weights);
+  return at::cat({f, (f.sum() - 1).view({1})});
+}
+
+bool read_of_models(config::Section& parameters, const config::Meaning& meaning, bool fallback) {
+  return parameters.word("of", meaning, fallback ? "models" : "vectors", {"models", "vectors"}) == "models";
 }
 
 }  // namespace taugrid::merging

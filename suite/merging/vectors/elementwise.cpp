@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -141,7 +142,7 @@ void search(const TaskVectors& vectors, const std::vector<std::size_t>& which, R
 }  // namespace
 
 std::optional<double> Elementwise::factor(std::size_t count) const {
-  if (trim.cuts() || rule.drop || rule.vote != MergeRule::Vote::none || !claim.empty() ||
+  if (trim.cuts() || rule.drop || ranked || rule.vote != MergeRule::Vote::none || !claim.empty() ||
       divisor == Divisor::voters)
     return std::nullopt;
   return divisor == Divisor::one ? 1 : 1 / static_cast<double>(count);
@@ -152,6 +153,10 @@ std::shared_ptr<const VectorMethod> Elementwise::with(const std::string& paramet
   auto other = std::make_shared<Elementwise>(*this);
   if (parameter == "normalize" && mean_of_models) {
     other->divisor = values.front() != 0 ? Divisor::sum_of_weights : Divisor::one;
+  } else if (parameter == "density" && ranked) {
+    other->ranked->density.set(values);
+  } else if (parameter == "epsilon" && ranked) {
+    other->ranked->epsilon.set(values);
   } else if (parameter == "density" && rule.drop) {
     other->rule.drop->densities = values.size() > 1 ? values : std::vector<double>{};
     other->rule.drop->density = values.front();
@@ -160,8 +165,9 @@ std::shared_ptr<const VectorMethod> Elementwise::with(const std::string& paramet
       for (const double density : values) other->rule.drop->scale.push_back(static_cast<float>(1 / density));
     }
   } else if (parameter == "density" && trims) {
-    other->trim.densities = values.size() > 1 ? values : std::vector<double>{};
-    other->trim.density = values.front();
+    other->trim.density.set(values);
+  } else if (parameter == "gamma" && trim.gamma) {
+    other->trim.gamma->set(values);
   } else {
     return nullptr;
   }
@@ -176,6 +182,13 @@ void Elementwise::check(const std::string& what, const std::vector<double>& w) c
     throw InputError(what + ": least_tasks is " + std::to_string(rule.claims) +
                      ", after which nothing stays; expected at most the " + std::to_string(w.size()) +
                      " models");
+  for (std::size_t t = 0; t < w.size() && ranked; ++t) {
+    const double density = ranked->density.of(t), epsilon = ranked->epsilon.of(t);
+    if (density < 1 && (density - epsilon <= 0 || density + epsilon >= 1))
+      throw InputError(what + ": density " + config::canonical(density) + " and epsilon " +
+                       config::canonical(epsilon) +
+                       " give probabilities that are none; expected density ± epsilon between 0 and 1");
+  }
   double all = 0, sizes = 0;
   for (const auto weight : w) {
     all += weight;
@@ -192,7 +205,7 @@ void Elementwise::check(const std::string& what, const std::vector<double>& w) c
 
 RecipeNote Elementwise::recipe_note(const std::string&, const std::vector<std::size_t>&) const {
   RecipeNote note;
-  if (rule.drop)  // draws depend on a number's place
+  if (rule.drop || ranked)  // draws depend on a number's place
     note.comments =
         "# Draws follow the order of the tensors, which is that of names in a folder: others are drawn "
         "here.\n";
@@ -212,19 +225,29 @@ std::vector<Range> Elementwise::ranges_of(const std::vector<NamedTensor>& tensor
   return ranges;
 }
 
-MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t) const {
-  double seen = 0, all = 0;
+MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t count) const {
+  double seen = 0, all = 0, sorted = 0;
   for (const auto& range : ranges_of(tensors)) {
     const auto n = static_cast<double>(range.count);
     all += n;
     seen += n * (1 + (keeps_norm ? 1 : 0));
-    if (trim.cuts()) seen += n * (1 + weights::KthMagnitude::first_share(range.count));
+    if (trim.cuts()) seen += n * (trim.gamma ? 2 : 1) * (1 + weights::KthMagnitude::first_share(range.count));
   }
-  return {.passes = all > 0 ? seen / all : 0};
+  // Numbers are sorted within their rows, at each pass.
+  for (const auto& tensor : tensors)
+    if (const auto n = static_cast<double>(tensor.range.count); ranked && n > 0)
+      sorted +=
+          n * std::log2(1 + (tensor.shape.size() < 2 ? n : n / static_cast<double>(tensor.shape.front())));
+  const double passes = all > 0 ? seen / all : 0;
+  return {.passes = passes, .flops = passes * static_cast<double>(count) * sorted};
 }
 
-std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
-                              const Team& team) const {
+std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double>& w, const Sink& sink,
+                              const Team& all_ranks) const {
+  const Team team = is_shared() ? all_ranks : Team();
+  std::optional<RankDropped> dropped;
+  if (ranked) dropped.emplace(whole, *ranked);
+  const TaskVectors& vectors = dropped ? *dropped : whole;
   auto each = rule;
   each.weight.assign(w.begin(), w.end());
   if (divisor == Divisor::sum_of_weights)
@@ -234,17 +257,21 @@ std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<doub
   for (std::size_t t = 0; t < w.size() && !claim.empty(); ++t)
     each.claim.push_back(static_cast<float>(claim[claim.size() == 1 ? 0 : t]));
   const auto ranges = ranges_of(vectors.tensors());
-  std::vector<std::vector<weights::Cut>> cuts(ranges.size());
+  std::vector<std::vector<weights::Cut>> cuts(ranges.size()), outliers(ranges.size());
   std::vector<std::optional<weights::Drop>> drops(ranges.size(), rule.drop);
   Found all;
   const auto merge_part = [&](std::size_t r, Range part) {
     each.cut = cuts[r];
+    each.outliers = outliers[r];
     each.drop = drops[r];
     pass(vectors, part, each, sink, team, all);
   };
   for (std::size_t r = 0; r < ranges.size(); ++r) {
-    if (keeps_norm) drops[r]->scale = scales_of(vectors, ranges[r], team);
-    if (trim.cuts()) cuts[r] = cuts_of(vectors, ranges[r], drops[r], team);
+    if (keeps_norm) drops[r]->scale = scales_of(whole, ranges[r], team);
+    if (trim.cuts()) {
+      cuts[r] = cuts_of(vectors, ranges[r], drops[r], &Ranks::kept, team);
+      if (trim.gamma) outliers[r] = cuts_of(vectors, ranges[r], drops[r], &Ranks::outliers, team);
+    }
     merge_part(r, ranges[r]);
   }
   all.count_together(team);
@@ -267,11 +294,18 @@ std::vector<float> Elementwise::scales_of(const TaskVectors& vectors, Range rang
   for (std::size_t t = 0; t < vectors.count(); ++t) {
     if (!team.is_mine(t)) continue;
     weights::MagnitudeSum whole, kept;
-    see_dropped(vectors, t, range, rule.drop,
-                [&](std::int64_t, const at::Tensor& stays, const at::Tensor& before) {
-                  whole.add(before);
-                  kept.add(stays);
-                });
+    const auto add = [&](std::int64_t, const at::Tensor& stays, const at::Tensor& before) {
+      whole.add(before);
+      kept.add(stays);
+    };
+    if (ranked) {
+      RankDropped(vectors, *ranked)
+          .see({t}, range,
+               [&](std::int64_t begin, std::span<const at::Tensor> stays,
+                   std::span<const at::Tensor> before) { add(begin, stays.front(), before.front()); });
+    } else {
+      see_dropped(vectors, t, range, rule.drop, add);
+    }
     const float scale = kept.sum() > 0 ? static_cast<float>(whole.sum() / kept.sum()) : 1;
     scales[t] = std::bit_cast<std::int32_t>(scale);
   }
@@ -281,23 +315,42 @@ std::vector<float> Elementwise::scales_of(const TaskVectors& vectors, Range rang
   return found;
 }
 
+Elementwise::Ranks Elementwise::ranks_of(std::size_t t, std::int64_t count) const {
+  const double density = trim.density.of(t);
+  if (density >= 1) return {.kept = std::nullopt, .outliers = 0};
+  const auto share_of = [&](double share) {
+    return static_cast<std::int64_t>(share * static_cast<double>(count));
+  };
+  if (trim.gamma) {  // where both shares are more than all, the density has it
+    const auto kept = share_of(density), outliers = std::min(share_of(trim.gamma->of(t)), count - kept);
+    return {.kept = kept + outliers, .outliers = outliers};
+  }
+  return {.kept = trim.cut == "at_least" ? weights::ties_rank(density, count)
+                                         : std::max<std::int64_t>(share_of(density), 1),
+          .outliers = 0};
+}
+
 std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range range,
-                                               const std::optional<weights::Drop>& drop,
+                                               const std::optional<weights::Drop>& drop, Rank Ranks::*rank,
                                                const Team& team) const {
   const auto count = vectors.count();
-  std::vector<std::int64_t> ranks(count);  // the k of each k-th largest magnitude
+  std::vector<std::size_t> mine;              // which are searched
+  std::vector<std::int64_t> ranks(count);     // the k of each k-th largest magnitude
+  std::vector<std::int64_t> cuts(2 * count);  // bits of the values, then limits
   for (std::size_t t = 0; t < count; ++t) {
-    const auto share = static_cast<std::int64_t>(trim.of(t) * static_cast<double>(range.count));
-    ranks[t] = trim.cut == "at_least" ? weights::ties_rank(trim.of(t), range.count)
-                                      : std::max<std::int64_t>(share, 1);
+    if (!team.is_mine(t)) continue;
+    const auto left = ranks_of(t, range.count).*rank;
+    weights::Cut cut;  // of 0 leaves all
+    if (left == 0) {
+      cut = {std::numeric_limits<float>::infinity(), 0};
+    } else if (left) {
+      ranks[t] = *left;
+      mine.push_back(t);
+    }
+    cuts[t] = std::bit_cast<std::int32_t>(cut.value);
+    cuts[count + t] = cut.limit;
   }
   std::vector<weights::KthMagnitude> kth;
-  std::vector<std::size_t> mine;
-  for (std::size_t t = 0; t < count; ++t)
-    if (team.is_mine(t) && trim.of(t) < 1) mine.push_back(t);  // a cut of 0 leaves all
-  std::vector<std::int64_t> cuts(2 * count);                   // bits of the values, then limits
-  for (std::size_t t = 0; t < count; ++t)
-    if (team.is_mine(t)) cuts[count + t] = weights::Cut{}.limit;
   for (std::size_t from = 0; from < mine.size(); from += vectors.side_by_side()) {
     const auto end = std::min(mine.size(), from + vectors.side_by_side());
     const std::vector<std::size_t> which(&mine[from], &mine[from] + (end - from));

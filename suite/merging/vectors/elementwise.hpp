@@ -4,9 +4,13 @@
 // vector, the magnitude from which its numbers count, and what it is rescaled by. With x_t =
 // w_t·trim(s_t·drop(τ_t)), s_t 1, 1/density or ‖τ_t‖₁/‖drop(τ_t)‖₁:
 //
-//   linear, task_arithmetic, dare_linear, top_k   τ = Σ x_t, divided
-//   ties, dare_ties                               τ = Σ over x_t of sign γ, divided;  γ = sign(Σ x_t)
-//   consensus_ta, consensus_ties                  τ of the above where enough tasks have |τ_t| > λ|τ − τ_t|
+//   linear, task_arithmetic, dare_linear,
+//   della_linear, top_k, breadcrumbs           τ = Σ x_t, divided
+//   ties, dare_ties, della, breadcrumbs_ties   τ = Σ over x_t of sign γ, divided;  γ = sign(Σ x_t)
+//   consensus_ta, consensus_ties               τ of these where enough tasks have |τ_t| > λ|τ − τ_t|
+//
+// trim() leaves the largest magnitudes; of breadcrumbs the largest but for the outliers, which are the share
+// gamma of all that is above them (Davari and Belilovsky 2023: masks of both tails).
 #pragma once
 
 #include <algorithm>
@@ -18,21 +22,22 @@
 #include "kernels/weights/merging.hpp"
 #include "suite/config/config.hpp"
 #include "suite/merging/vector_method.hpp"
+#include "suite/merging/vectors/ranked_drop.hpp"
 
 namespace taugrid::merging {
 
 struct Trim {
-  double density = 1;
-  std::vector<double> densities = {};  ///< one a vector, in place of `density`; empty: that one for all
+  PerVector density = {};
+  /// The share of the largest numbers, the outliers, which do not stay either; none: they stay.
+  std::optional<PerVector> gamma = {};
   bool by_tensor = false;
   std::string cut = "at_least";
 
-  double of(std::size_t t) const { return densities.empty() ? density : densities[t]; }
   /// Whether numbers of some vector are cut.
   bool cuts() const {
-    return densities.empty()
-               ? density < 1
-               : std::any_of(densities.begin(), densities.end(), [](double d) { return d < 1; });
+    return density.each.empty()
+               ? density.all < 1
+               : std::any_of(density.each.begin(), density.each.end(), [](double d) { return d < 1; });
   }
 };
 
@@ -49,6 +54,8 @@ class Elementwise final : public VectorMethod {
   bool mean_of_models = false;     ///< Σ w θ / Σ w, whatever θ0 is
   bool trims = false;              ///< whether a density is that of trimming
   bool rescales = false;           ///< what is dropped by 1/density, of each vector
+  /// Drops by rank, in place of rule.drop, which then has but the scale.
+  std::optional<RankedDrop> ranked = {};
 
   bool needs_start() const override { return !mean_of_models; }
 
@@ -56,23 +63,32 @@ class Elementwise final : public VectorMethod {
   std::shared_ptr<const VectorMethod> with(const std::string& parameter,
                                            const std::vector<double>& values) const override;
   /// Norms take a pass. Each trimming takes two passes to find the cut, the first of which looks at a sample
-  /// of what is long; an exact one a third where the cut lies among equal magnitudes, and a majority for
-  /// minus another merge around places that are undecided.
-  MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override;
+  /// of what is long, and two more that of outliers; an exact one a third where the cut lies among equal
+  /// magnitudes, and a majority for minus another merge around places that are undecided.
+  MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const override;
 
   void check(const std::string& what, const std::vector<double>& w) const override;
   RecipeNote recipe_note(const std::string& regime, const std::vector<std::size_t>& tasks) const override;
 
  protected:
-  bool is_shared() const override { return true; }
-  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
-                   const Team& team) const override;
+  /// Rows that several ranks have a part of would be sorted by each of them.
+  bool is_shared() const override { return !ranked; }
+  std::int64_t run(const TaskVectors& whole, const std::vector<double>& w, const Sink& sink,
+                   const Team& all_ranks) const override;
 
  private:
   /// s_t [T]; 1 where nothing stays. Each vector's is one rank's, and so are cuts.
   std::vector<float> scales_of(const TaskVectors& vectors, Range range, const Team& team) const;
+  /// How many of a vector's largest numbers a cut leaves; none: all.
+  using Rank = std::optional<std::int64_t>;
+  /// What trimming leaves, with the outliers, and these alone.
+  struct Ranks {
+    Rank kept, outliers;
+  };
+  Ranks ranks_of(std::size_t t, std::int64_t count) const;
   std::vector<weights::Cut> cuts_of(const TaskVectors& vectors, Range range,
-                                    const std::optional<weights::Drop>& drop, const Team& team) const;
+                                    const std::optional<weights::Drop>& drop, Rank Ranks::*rank,
+                                    const Team& team) const;
   /// The ranges that have cuts and norms of their own.
   std::vector<Range> ranges_of(const std::vector<NamedTensor>& tensors) const;
 };

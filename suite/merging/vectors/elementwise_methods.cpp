@@ -28,7 +28,7 @@ constexpr config::Meaning of_scope =
 
 Trim read_trim(config::Section& parameters, double density, const config::Meaning& scope = of_scope) {
   Trim trim;
-  trim.density = density;
+  trim.density.all = density;
   trim.by_tensor = by_tensor(parameters, scope);
   trim.cut = parameters.word(
       "cut",
@@ -55,6 +55,11 @@ void read_election(Elementwise& method, config::Section& parameters, const char*
   method.rule.vote = zero == "nobody" ? MergeRule::Vote::nobody : MergeRule::Vote::positive;
 }
 
+std::uint64_t read_seed(config::Section& parameters) {
+  return static_cast<std::uint64_t>(parameters.integer(
+      "seed", "Of the draws; they depend on it, the model's number and the place alone", 0, {0, 1e9}));
+}
+
 void read_drop(Elementwise& method, config::Section& parameters) {
   weights::Drop drop;
   drop.density = parameters.real("density", "The probability with which a number is kept: 1 − p", 0.5,
@@ -70,8 +75,7 @@ void read_drop(Elementwise& method, config::Section& parameters) {
     parameters.refuse("rescale_by", "is \"l1\"; expected none where rescale = false");
   method.rescales = rescales && !method.keeps_norm;
   if (method.rescales) drop.scale = {static_cast<float>(1 / drop.density)};
-  drop.seed = static_cast<std::uint64_t>(parameters.integer(
-      "seed", "Of the draws; they depend on it, the model's number and the place alone", 0, {0, 1e9}));
+  drop.seed = read_seed(parameters);
   method.rule.drop = drop;
 }
 
@@ -132,6 +136,73 @@ std::shared_ptr<const VectorMethod> make_top_k(config::Section parameters) {
   return method;
 }
 
+/// Reads the shares of a vector that breadcrumbs are made of.
+std::shared_ptr<Elementwise> read_breadcrumbs(config::Section& parameters) {
+  auto method = std::make_shared<Elementwise>();
+  method->trims = true;
+  method->trim.cut = "exact";
+  method->trim.density.all = read_density(parameters, 0.14);
+  method->trim.gamma = PerVector{
+      parameters.real("gamma",
+                      "The share of the largest numbers, which do not stay; fewer where they and those that "
+                      "stay would be more than all (mergekit)",
+                      0.01, {0, 1})};
+  method->trim.by_tensor =
+      parameters.word("scope",
+                      "What shares are of: each tensor of the model by itself (the paper, mergekit), or the "
+                      "whole vector",
+                      "tensor", {"tensor", "vector"}) == "tensor";
+  return method;
+}
+
+std::shared_ptr<const VectorMethod> make_breadcrumbs(config::Section parameters) {
+  auto method = read_breadcrumbs(parameters);
+  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
+  return method;
+}
+
+std::shared_ptr<const VectorMethod> make_breadcrumbs_ties(config::Section parameters) {
+  auto method = read_breadcrumbs(parameters);
+  read_election(*method, parameters, "sum");
+  return method;
+}
+
+std::shared_ptr<Elementwise> read_ranked_drop(config::Section& parameters) {
+  auto method = std::make_shared<Elementwise>();
+  RankedDrop drop;
+  drop.density.all =
+      parameters.real("density", "The mean probability with which a number is kept", 0.5, config::some_share);
+  drop.epsilon.all = parameters.real("epsilon",
+                                     "By how much it is less for the smallest number of a row, and more for "
+                                     "the largest (mergekit; half of the "
+                                     "paper's); with a density of 1 all stay",
+                                     0.15, {0, 1});
+  const auto by = parameters.word("rescale_by",
+                                  "By what a number that is kept is rescaled: 1/its probability (the paper), "
+                                  "the ratio of each tensor's L1 "
+                                  "norms before and after dropping (mergekit), or nothing",
+                                  "probability", {"probability", "l1", "nothing"});
+  drop.rescales = by == "probability";
+  drop.seed = read_seed(parameters);
+  method->ranked = drop;
+  method->keeps_norm = by == "l1";
+  method->trim.by_tensor = true;
+  if (method->keeps_norm) method->rule.drop = weights::Drop{};
+  return method;
+}
+
+std::shared_ptr<const VectorMethod> make_della_linear(config::Section parameters) {
+  auto method = read_ranked_drop(parameters);
+  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
+  return method;
+}
+
+std::shared_ptr<const VectorMethod> make_della(config::Section parameters) {
+  auto method = read_ranked_drop(parameters);
+  read_election(*method, parameters, "mean");
+  return method;
+}
+
 }  // namespace
 
 Elementwise read_claims(config::Section& parameters, bool of_ties) {
@@ -163,3 +234,16 @@ TAUGRID_MERGING_METHOD(dare_ties, 50, make_dare_ties, nullptr,
                        "DARE, then the election of TIES, and its trimming where that is asked for")
 TAUGRID_MERGING_METHOD(top_k, 60, make_top_k, nullptr,
                        "Adds each vector's largest numbers and divides by the number of vectors")
+TAUGRID_MERGING_METHOD(
+    breadcrumbs, 61, make_breadcrumbs, nullptr,
+    "Model Breadcrumbs (Davari and Belilovsky 2023): adds the vectors without their smallest "
+    "numbers and without their largest, the outliers")
+TAUGRID_MERGING_METHOD(breadcrumbs_ties, 62, make_breadcrumbs_ties, nullptr,
+                       "Model Breadcrumbs, then the election of TIES")
+TAUGRID_MERGING_METHOD(
+    della_linear, 51, make_della_linear, nullptr,
+    "DELLA's drops alone (mergekit): as DARE, where larger numbers of a row stay more probably")
+TAUGRID_MERGING_METHOD(
+    della, 52, make_della, nullptr,
+    "DELLA (Deep et al. 2024): drops the smaller numbers of a row more probably, rescales the "
+    "others, elects a sign a place, and merges those that have it")

@@ -23,12 +23,11 @@ class ModelStock final : public CombinedByTensor {
     if (weights.size() < 2)
       throw InputError(what +
                        ": model_stock compares models with each other, and there is one; expected two");
-    for (const auto weight : weights)
-      if (weight != 1) throw InputError(what + ": model_stock counts all models alike; expected no weights");
+    require_alike(what, "model_stock", weights);
   }
 
  protected:
-  at::Tensor factors(const at::Tensor& gram) const override {
+  at::Tensor factors(const at::Tensor& gram, const std::vector<double>&) const override {
     constexpr double cancelled = 1e-6;
     const auto norm = gram.diagonal().sqrt();
     const auto cosines = at::nan_to_num(gram / norm.outer(norm), 0, 0, 0);

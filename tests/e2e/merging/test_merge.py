@@ -206,6 +206,17 @@ def test_top_k(four: Models) -> None:
 
 
 @pytest.mark.parametrize("models", ["single", "pair", "many"])
+def test_breadcrumbs_of_the_whole_vector(models: str, request: pytest.FixtureRequest) -> None:
+    """Many magnitudes are equal: the earlier ones are the larger."""
+    world: Models = request.getfixturevalue(models)
+    tau = world.vectors()
+    kept = np.stack([formulas.crumbs(t, 0.3, 0.05) for t in tau])
+    close(world.merged("breadcrumbs", 'density = 0.3, gamma = 0.05, scope = "vector"'), kept.sum(0))
+    expected = formulas.elected(kept, np.ones(world.count), "sum", "majority")
+    close(world.merged("breadcrumbs_ties", 'density = 0.3, gamma = 0.05, scope = "vector"'), expected)
+
+
+@pytest.mark.parametrize("models", ["single", "pair", "many"])
 def test_consensus(models: str, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
     tau, ones = world.vectors(), np.ones(world.count)

@@ -9,6 +9,7 @@ import importlib.util
 import io
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,13 +60,26 @@ def tensors(models: Models) -> list[dict[str, Tensor]]:
     return [{name: torch.tensor(x) for name, x in tau.items() if x.size} for tau in models.tau]
 
 
-def by_mergekit(models: Models, method: str, **parameters: Any) -> np.ndarray:
-    """Tensor by tensor, θ0 being the first of them."""
+def numbered(models: Models) -> list[tuple[str, np.ndarray]]:
+    return [(name, start) for name, start in models.base.items() if start.size]
+
+
+def by_mergekit(models: Models, method: str, which: Sequence[int] | None = None, **parameters: Any) -> np.ndarray:
+    """Tensor by tensor, θ0 being the first of them; those without numbers are left out."""
     merged = {}
-    for name, start in models.base.items():
+    for name, start in numbered(models):
         base = torch.tensor(start, dtype=torch.float64)
-        each = [base, *(base + torch.tensor(tau[name]) for tau in models.tau)]
+        each = [base, *(base + torch.tensor(models.tau[t][name]) for t in which or range(models.count))]
         merged[name] = (mergekit.merge_tensors(each, method, base_index=0, parameters=parameters) - base).numpy()
+    return flat(merged)
+
+
+def models_by_mergekit(models: Models, method: str, **parameters: Any) -> np.ndarray:
+    """Tensor by tensor, without θ0."""
+    merged = {}
+    for name, start in numbered(models):
+        each = [torch.tensor(start + tau[name]) for tau in models.tau]
+        merged[name] = mergekit.merge_tensors(each, method, parameters=parameters).numpy() - start
     return flat(merged)
 
 
@@ -74,11 +88,7 @@ def test_sums(four: Models) -> None:
           by_mergekit(four, "task_arithmetic", **{"weight": W, "lambda": 0.3}))
     close(four.merged("task_arithmetic", "normalize = true", W),
           by_mergekit(four, "task_arithmetic", weight=W, normalize=True))
-    expected = {}
-    for name, start in four.base.items():
-        each = [torch.tensor(start + tau[name]) for tau in four.tau]
-        expected[name] = mergekit.merge_tensors(each, "linear", parameters={"weight": W}).numpy() - start
-    close(four.merged("linear", "", W), flat(expected))
+    close(four.merged("linear", "", W), models_by_mergekit(four, "linear", weight=W))
 
 
 @pytest.mark.parametrize("merge", ["mean", "sum"])
@@ -86,6 +96,16 @@ def test_ties_of_each_tensor(merge: str, four: Models) -> None:
     found = four.merged("ties", f'density = 0.4, scope = "tensor", cut = "exact", zero_sign = "positive", '
                                 f'merge = "{merge}"', W)
     close(found, by_mergekit(four, "ties", weight=W, density=0.4, normalize=merge == "mean"))
+
+
+@pytest.mark.parametrize(("density", "gamma"), [(0.14, 0.01), (0.4, 0.1), (0.7, 0.5), (1.0, 0.1)])
+def test_breadcrumbs(density: float, gamma: float, four: Models) -> None:
+    """Where both shares are more than all (0.7 and 0.5), fewer of the largest go."""
+    shares, theirs = f"density = {density}, gamma = {gamma}", {"weight": W, "density": density, "gamma": gamma}
+    close(four.merged("breadcrumbs", shares, W), by_mergekit(four, "breadcrumbs", **theirs))
+    for merge in ("sum", "mean"):
+        close(four.merged("breadcrumbs_ties", f'{shares}, merge = "{merge}", zero_sign = "positive"', W),
+              by_mergekit(four, "breadcrumbs_ties", normalize=merge == "mean", **theirs))
 
 
 @pytest.mark.parametrize("merge", ["mean", "sum"])
@@ -127,6 +147,72 @@ def test_slerp(t: float, pair: Models) -> None:
     found = pair.merged("slerp", f"t = {t}")
     for i in range(2):
         close(found, flat({name: both[i] for name, both in by_tensor.items()}))
+
+
+@pytest.mark.parametrize("weights", [[1.0, 1.0], [3.0, 0.5], [1.0, -1.0]])
+def test_nuslerp(weights: list[float], pair: Models) -> None:
+    """Weights that cancel are taken as equal ones."""
+    t = 0.5 if sum(weights) == 0 else weights[1] / sum(weights)
+    by_tensor = {name: formulas.slerp(*(tau[name].ravel() for tau in pair.tau), t, linear_above=1 - 2.0**-26)
+                 for name in pair.base}
+    close(pair.merged("nuslerp", "", weights), flat(by_tensor))
+    for along, theirs in {"tensor": {}, "last": {"nuslerp_flatten": False},
+                          "first": {"nuslerp_flatten": False, "nuslerp_row_wise": True}}.items():
+        close(pair.merged("nuslerp", f'along = "{along}"', weights),
+              by_mergekit(pair, "nuslerp", weight=weights, **theirs))
+        close(pair.merged("nuslerp", f'of = "models", along = "{along}"', weights),
+              models_by_mergekit(pair, "nuslerp", weight=weights, **theirs))
+
+
+def test_multislerp(four: Models) -> None:
+    w = [1.0, 0.4, 2.0, 1.5]  # the signs of a tensor of one number do not cancel with these
+    for normalizes in (True, False):
+        ours = f"normalize_weights = {str(normalizes).lower()}"
+        close(four.merged("multislerp", ours, w),
+              by_mergekit(four, "multislerp", weight=w, normalize_weights=normalizes))
+        close(four.merged("multislerp", f'{ours}, of = "models"', w),
+              models_by_mergekit(four, "multislerp", weight=w, normalize_weights=normalizes))
+    by_tensor = {name: formulas.multislerp([tau[name] for tau in four.tau], True, 1e-8) for name in four.base}
+    close(four.merged("multislerp"), flat(by_tensor))
+
+
+def test_karcher(four: Models, pair: Models) -> None:
+    for models in (four, pair):
+        close(models.merged("karcher"), models_by_mergekit(models, "karcher"))
+        close(models.merged("karcher", "max_iter = 2"), models_by_mergekit(models, "karcher", max_iter=2))
+        by_tensor = {name: formulas.karcher([tau[name] for tau in models.tau], 10, 1e-5) for name in models.base}
+        close(models.merged("karcher", 'of = "vectors"'), flat(by_tensor))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.05])
+def test_sce(share: float, four: Models) -> None:
+    found = four.merged("sce", f"select_topk = {share}")
+    close(found, by_mergekit(four, "sce", select_topk=share))
+    by_tensor = {name: formulas.sce([tau[name] for tau in four.tau], share, 0) for name in four.base}
+    close(found, flat(by_tensor))
+    close(four.merged("sce", f"select_topk = {share}, least_energy = 1"),
+          flat({name: formulas.sce([tau[name] for tau in four.tau], share, 1) for name in four.base}))
+
+
+@pytest.mark.parametrize("t", [0.1, 1e-4, 1e-7])
+def test_nearswap(t: float, four: Models) -> None:
+    one = four.merged("nearswap", f"t = {t}", models='[{ model = "m1" }]')
+    close(one, by_mergekit(four, "nearswap", which=[1], t=t), 1e-6)
+    close(one, formulas.nearswap(four.vectors()[1], t), 1e-6)
+
+
+def test_arcee_fusion(four: Models) -> None:
+    for t in range(4):
+        one = four.merged("arcee_fusion", models=f'[{{ model = "m{t}" }}]')
+        close(one, by_mergekit(four, "arcee_fusion", which=[t]), 1e-6)
+        assert 0.01 < np.mean(one != 0) < 0.4
+
+
+def test_magmax_and_emr(four: Models, pair: Models) -> None:
+    for models, w in ((four, np.array(W)), (pair, np.array([1.0, -0.5]))):
+        tau = models.vectors() * w[:, None]
+        close(models.merged("magmax", "lambda = 0.5", list(w)), 0.5 * formulas.magmax(tau))
+        close(models.merged("emr", "", list(w)), formulas.emr(tau))
 
 
 def test_model_stock(four: Models, pair: Models) -> None:
@@ -189,17 +275,59 @@ def test_dare_drops_as_many_and_keeps_their_size(four: Models) -> None:
     assert abs(shares[0] - shares[1]) < 5 * np.sqrt(2 * 0.4 * 0.6 / there.sum())
 
 
-def test_dare_keeps_the_norm_of_each_tensor(four: Models) -> None:
+@pytest.mark.parametrize(("method", "as_it_is", "by_norm"), [
+    ("dare_linear", "rescale = false", 'rescale_by = "l1", scope = "tensor"'),
+    ("della_linear", 'rescale_by = "nothing"', 'rescale_by = "l1"'),
+])
+def test_drops_keep_the_norm_of_each_tensor(method: str, as_it_is: str, by_norm: str, four: Models) -> None:
     """mergekit's own function does the same to the numbers that we keep."""
     sparsify = importlib.import_module("mergekit.sparsify")
     density = "density = 0.4, seed = 5"
     for t, one in enumerate(np.eye(4).tolist()):
-        kept = torch.tensor(np.abs(four.merged("dare_linear", f"{density}, rescale = false", one)) > 1e-6)
+        kept = torch.tensor(np.abs(four.merged(method, f"{density}, {as_it_is}", one)) > 1e-6)
         pieces = kept.split([four.tau[t][name].size for name in sorted(four.base)])
         theirs = {
             name: sparsify.rescaled_masked_tensor(torch.tensor(four.tau[t][name]), piece.view(four.base[name].shape),
                                                   sparsify.RescaleNorm.l1).numpy()
             for name, piece in zip(sorted(four.base), pieces, strict=True)}
-        ours = four.merged("dare_linear", f'{density}, rescale_by = "l1", scope = "tensor"', one)
+        ours = four.merged(method, f"{density}, {by_norm}", one)
         close(ours, flat(theirs), 2e-5)
-        assert np.abs(ours - four.merged("dare_linear", f'{density}, rescale_by = "l1"', one)).max() > 1e-3
+        if method == "dare_linear":
+            assert np.abs(ours - four.merged(method, f'{density}, rescale_by = "l1"', one)).max() > 1e-3
+
+
+def kept_with(tau: np.ndarray, density: float, epsilon: float) -> np.ndarray:
+    """The probability of each number: by its magnitude's rank in its row."""
+    rows = np.abs(tau).reshape(len(tau) if tau.ndim > 1 else 1, -1)
+    ranks = rows.argsort(1, kind="stable").argsort(1)
+    place = 2 * ranks / (rows.shape[1] - 1) - 1 if rows.shape[1] > 1 else np.zeros(rows.shape)
+    return (density + epsilon * place).reshape(tau.shape)
+
+
+def test_della_drops_by_rank(four: Models) -> None:
+    """Chance chooses: each number's share of seeds in which it stays, over the deviation of its probability."""
+    tau, draws = four.vectors()[1], 12
+    p = flat({name: kept_with(four.tau[1][name], 0.4, 0.3) for name, _ in numbered(four)})
+    there, one = np.abs(tau) > 1e-5, [0.0, 1.0, 0.0, 0.0]
+    shares = np.zeros(tau.size)
+    for seed in range(draws):
+        found = four.merged("della_linear", f"density = 0.4, epsilon = 0.3, seed = {seed}", one)
+        kept = np.abs(found) > 1e-6
+        close(found[there], np.where(kept, tau / p, 0)[there])
+        shares += kept / draws
+    scaled = ((shares - p) / np.sqrt(p * (1 - p) / draws))[there]
+    assert abs(scaled.mean()) < 5 / np.sqrt(scaled.size)
+    assert abs((scaled**2).mean() - 1) < 5 * np.sqrt(2 / scaled.size)
+    for part in (p < 0.2, p > 0.6):
+        assert abs(scaled[part[there]].mean()) < 5 / np.sqrt(part.sum())
+
+
+def test_della_elects_of_what_is_kept(four: Models) -> None:
+    same = "density = 0.4, epsilon = 0.2, seed = 3"
+    kept = np.stack([four.merged("della_linear", same, one) for one in np.eye(4).tolist()])
+    close(four.merged("della_linear", f"{same}, normalize = true", W), np.array(W) @ kept / sum(W))
+    kept[np.abs(kept) < 1e-6] = 0  # rounding of the models' numbers
+    for merge in ("mean", "sum"):
+        expected = formulas.elected(kept, np.array(W), merge, "nobody")
+        close(four.merged("della", f'{same}, merge = "{merge}"', W), expected)
+    close(four.merged("della_linear", "density = 1.0, epsilon = 0.2", W), np.array(W) @ four.vectors())

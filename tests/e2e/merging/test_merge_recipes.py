@@ -4,8 +4,8 @@
 
 The forms are those of mergekit's examples and of model cards, with folders of small Llamas in place of their models.
 Both compute in float32 (mergekit's `dtype: float32`) and write `out_dtype`. Sums, interpolation and stacked layers are
-mergekit's to the last bit; TIES to the rounding of its sums; of DARE, where chance chooses, the share that is kept and
-the sizes are compared.
+mergekit's to the last bit; methods on vectors and directions to the rounding of their sums; of DARE and DELLA, where
+chance chooses, the share that is kept and the sizes are compared.
 """
 
 import json
@@ -180,6 +180,31 @@ def test_models_far_apart_are_mergekits_but_for_rounding(t: float, llamas: Path,
     assert any((straight[x] - its[x]).abs().max() > 1e-2 * its[x].abs().max() for x in its)
 
 
+MODELS = {
+    "nuslerp": TWO + "merge_method: nuslerp\n",
+    "nuslerp of models far apart": models("{model: far, parameters: {weight: 0.3}}", "{model: a, parameters: "
+                                          "{weight: 0.6}}") + "merge_method: nuslerp\n",
+    "multislerp": models("{model: a, parameters: {weight: 0.4}}", "{model: far, parameters: {weight: 0.3}}",
+                         "{model: b, parameters: {weight: [{filter: mlp, value: 1}, {value: 2}]}}")
+    + "merge_method: multislerp\n",
+    "karcher": models("model: a", "model: b", "model: far") + "merge_method: karcher\n",
+    "karcher of two": models("model: a", "model: far")
+    + "merge_method: karcher\nparameters: {max_iter: 3, tol: 1e-4}\n",
+    "karcher with its base": models("model: a", "model: base", "model: far")
+    + "merge_method: karcher\nbase_model: base\n",
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_directions_of_models_are_mergekits(name: str, llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inner products and angles of float32 there, of float64 here."""
+    monkeypatch.chdir(llamas)
+    text = MODELS[name] + "dtype: float32\n"
+    mine, its = tensors(ours(llamas, text)), tensors(theirs(llamas, text))
+    for tensor, expected in its.items():
+        assert (mine[tensor] - expected).abs().max() <= 1e-6 * expected.abs().max(), tensor
+
+
 TIES = {
     "as in the examples": models(
         "{model: a, parameters: {density: [1, 0.7, 0.1], weight: 1.0}}",
@@ -197,10 +222,48 @@ TIES = {
 }
 
 
-@pytest.mark.parametrize("name", TIES)
-def test_ties_is_mergekits(name: str, llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+VECTORS = {name: text + "merge_method: ties\n" for name, text in TIES.items()} | {
+    "breadcrumbs": models(
+        "{model: a, parameters: {density: [1, 0.7, 0.1], weight: 1.0, gamma: 0.05}}",
+        "{model: b, parameters: {density: 0.5, weight: [0, 0.3, 0.7, 1], gamma: [{filter: mlp, value: 0.2}, "
+        "{value: 0}]}}",
+        "{model: far, parameters: {density: 0.33, weight: 0.1}}",
+    ) + "merge_method: breadcrumbs\nparameters: {gamma: 0.02}\n",
+    "breadcrumbs, normalised": TWO + "merge_method: breadcrumbs\n"
+    "parameters: {density: 0.6, gamma: {filter: self_attn, value: 0.3}, normalize: true, lambda: 0.7}\n",
+    "breadcrumbs as they are": TWO + "merge_method: breadcrumbs\n",
+    "breadcrumbs of slices": "slices:\n- sources: [{model: base, layer_range: [0, 4]}, "
+    "{model: a, layer_range: [0, 4], parameters: {weight: 1, gamma: 0.2}}]\n"
+    "  parameters: {density: 0.5}\nmerge_method: breadcrumbs\n",
+    "breadcrumbs and an election": TWO + "merge_method: breadcrumbs_ties\nparameters: {density: 0.6, gamma: 0.1}\n",
+    "breadcrumbs and a mean": TWO + "merge_method: breadcrumbs_ties\n"
+    "parameters: {density: 0.6, normalize: true, int8_mask: true}\n",
+    "nuslerp of vectors": models("{model: b, parameters: {weight: 1}}", "{model: a, parameters: {weight: [3, 0.5]}}")
+    + "merge_method: nuslerp\nparameters: {nuslerp_flatten: true}\n",
+    "nuslerp along the last dimension": TWO + "merge_method: nuslerp\nparameters: {nuslerp_flatten: false}\n",
+    "nuslerp along the first dimension": TWO
+    + "merge_method: nuslerp\nparameters: {nuslerp_flatten: false, nuslerp_row_wise: true}\n",
+    "nuslerp of slices": "slices:\n- sources: [{model: base, layer_range: [0, 4]}, "
+    "{model: a, layer_range: [0, 4], parameters: {weight: 1}}, "
+    "{model: far, layer_range: [0, 4], parameters: {weight: 0.2}}]\nmerge_method: nuslerp\n",
+    "multislerp of vectors": models(
+        "model: base", "{model: a, parameters: {weight: 1}}", "{model: b, parameters: {weight: [0.3, 0.9]}}",
+        "{model: far, parameters: {weight: 0.2}}") + "merge_method: multislerp\n",
+    "sce": models("model: a", "model: b", "model: far") + "merge_method: sce\nparameters: {select_topk: 0.3}\n",
+    "sce of all": models("model: a", "model: b") + "merge_method: sce\n",
+    "sce over layers": models("model: a", "model: far")
+    + "merge_method: sce\nparameters: {select_topk: [{filter: mlp, value: [0.1, 1]}, {filter: norm, value: 0.5}]}\n",
+    "nearswap": models("model: base", "model: a") + "merge_method: nearswap\nparameters: {t: 0.0001}\n",
+    "nearswap over layers": models("model: far") + "merge_method: nearswap\nparameters: {t: [0.001, 0.02]}\n",
+    "multislerp, not normalised": TWO + "merge_method: multislerp\n"
+    "parameters: {normalize_weights: false, eps: 1e-6}\n",
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_methods_on_vectors_are_mergekits(name: str, llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(llamas)
-    text = TIES[name] + "merge_method: ties\nbase_model: base\ndtype: float32\n"
+    text = VECTORS[name] + "base_model: base\ndtype: float32\n"
     mine, its, start = (tensors(x) for x in (ours(llamas, text), theirs(llamas, text), llamas / "base"))
     for tensor, expected in its.items():
         tau, place = (expected - start[tensor]).abs().max(), torch.finfo(torch.float32).eps * expected.abs().max()
@@ -208,9 +271,9 @@ def test_ties_is_mergekits(name: str, llamas: Path, monkeypatch: pytest.MonkeyPa
     assert any(not torch.equal(its[x], start[x]) for x in its)
 
 
-@pytest.mark.parametrize("method", ["dare_linear", "dare_ties"])
+@pytest.mark.parametrize("method", ["dare_linear", "dare_ties", "della_linear", "della"])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_dare_keeps_as_much_as_mergekit(method: str, normalize: bool, llamas: Path,
+def test_drops_keep_as_much_as_mergekit(method: str, normalize: bool, llamas: Path,
                                         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(llamas)
     text = models("{model: a, parameters: {density: 0.2, weight: 0.5}}",
@@ -228,6 +291,19 @@ def test_dare_keeps_as_much_as_mergekit(method: str, normalize: bool, llamas: Pa
         assert abs(found.abs().mean() / expected.abs().mean() - 1) < 0.05
     noise = 5 * sum(float((tensors(llamas / x)[y] - start[y]).std()) for x in "ab" for y in ["lm_head.weight"])
     assert abs(float((mine["lm_head.weight"] - its["lm_head.weight"]).mean())) < noise / 3200**0.5
+
+
+def test_arcee_fusion_keeps_what_mergekit_does(llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divergences of float32 there, of float64 here: numbers beside the threshold may be on either side of it."""
+    monkeypatch.chdir(llamas)
+    text = models("model: base", "model: far") + "merge_method: arcee_fusion\nbase_model: base\ndtype: float32\n"
+    mine, its, start = (tensors(x) for x in (ours(llamas, text), theirs(llamas, text), llamas / "base"))
+    model, other, count = tensors(llamas / "far"), 0, 0
+    for tensor, expected in its.items():
+        kept, its_kept = (x != start[tensor] for x in (mine[tensor], expected))
+        assert (mine[tensor] - torch.where(kept, model[tensor], start[tensor])).abs().max() < 1e-8, tensor
+        other, count = other + int((kept != its_kept).sum()), count + kept.numel()
+    assert other < 1e-3 * count
 
 
 def test_model_stock_is_mergekits(llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,8 +350,8 @@ def test_layers_that_are_of_two_kinds(llamas: Path, tmp_path: Path) -> None:
 PASS = "merge_method: passthrough\n"
 LINEAR = "merge_method: linear\n"
 REFUSED = {
-    "a method we lack": (models("model: a", "model: b") + "merge_method: arcee_fusion\nbase_model: a\n",
-                         ["merge_method", "arcee_fusion", "taugrid has not"]),
+    "a method we lack": (models("model: a", "model: b") + "merge_method: ramplus_tl\nbase_model: a\n",
+                         ["merge_method", "ramplus_tl", "taugrid has not"]),
     "a method nobody has": (models("model: a") + "merge_method: task_arithmatic\n", [":3:", "perhaps task_arithmetic"]),
     "a method of ours": (models("model: a") + "merge_method: iso_c\n", ["iso_c", "TOML"]),
     "no method": (models("model: a"), ["merge_method", "missing"]),
@@ -329,6 +405,27 @@ REFUSED = {
                             + LINEAR, ["add up to 0"]),
     "angles by row": (models("model: a", "model: b") + "merge_method: model_stock\nbase_model: base\n"
                       "parameters: {filter_wise: true}\n", ["filter_wise"]),
+    "a step of no size": (models("model: a") + "merge_method: nearswap\nbase_model: base\n",
+                          ["parameters.t", "missing"]),
+    "nearswap of two": (models("model: a", "model: b")
+                        + "merge_method: nearswap\nbase_model: base\nparameters: {t: 0.1}\n",
+                        ["nearswap", "one model"]),
+    "nothing selected": (TWO.replace("weight", "select_topk") + "merge_method: sce\nbase_model: base\n",
+                         [":2:", "select_topk"]),
+    "arcee_fusion of two": (models("model: a", "model: b") + "merge_method: arcee_fusion\nbase_model: base\n",
+                            ["arcee_fusion", "one model"]),
+    "probabilities beyond 1": (
+        models("{model: a, parameters: {weight: 1, density: 0.9}}") + "merge_method: della\nbase_model: base\n",
+        ["density 0.9 and epsilon 0.15", "between 0 and 1"]),
+    "nuslerp of three": (models("model: a", "model: b", "model: far") + "merge_method: nuslerp\n",
+                         ["nuslerp", "two models"]),
+    "directions that cancel": (models("{model: a, parameters: {weight: 1}}", "{model: b, parameters: {weight: -1}}")
+                               + "merge_method: multislerp\n", ["add up to 0"]),
+    "half a step": (models("model: a", "model: b") + "merge_method: karcher\nparameters: {max_iter: 1.5}\n",
+                    [":5:", "max_iter", "an integer"]),
+    "a base that karcher does not see": (models("model: a", "model: b") + "merge_method: karcher\nbase_model: base\n",
+                                         ["base_model", "none of the models"]),
+    "karcher with weights": (TWO + "merge_method: karcher\n", ["weight"]),
     "two documents": (TWO + LINEAR + "---\n" + TWO, ["second document"]),
 }
 

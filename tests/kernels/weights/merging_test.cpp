@@ -156,6 +156,31 @@ TEST(Drop, KeepsSharesThatEightBitsDoNotTellApart) {
   }
 }
 
+TEST(Drop, OfEachProbabilityIsThatOfOneDensity) {
+  constexpr std::int64_t n = 5000, begin = (std::int64_t{1} << 32) - 1500;
+  at::manual_seed(8);
+  const auto x = at::randn({n});
+  auto of_one = at::empty({n}), of_each = at::empty({n});
+  for (const double density : {0.3, 0.5, 1.0}) {
+    for (const bool rescales : {false, true}) {
+      const weights::Drop rule{7, density, {rescales ? static_cast<float>(1 / density) : 1}};
+      weights::drop(rule, 1, begin, x, of_one);
+      weights::drop_each({7}, 1, begin, x, at::full({n}, density, at::kDouble), rescales, of_each);
+      EXPECT_TRUE(at::equal(of_one, of_each)) << density;
+    }
+  }
+  // What is less probable stays less: the draws are the same.
+  const auto p = at::linspace(0.1, 0.6, n, at::kDouble);
+  weights::drop({7, 0.6}, 1, begin, x, of_one);
+  weights::drop_each({7}, 1, begin, x, p, false, of_each);
+  EXPECT_EQ(at::count_nonzero(of_each * (of_one == 0)).item<std::int64_t>(), 0);
+  const auto kept = (of_each != 0).to(at::kDouble);
+  EXPECT_NEAR(((kept - p) / (p * (1 - p)).sqrt()).mean().item<double>(), 0, 4 / std::sqrt(5000.0));
+  EXPECT_THROW(weights::drop_each({7}, 1, 0, x, p.to(at::kFloat), false, of_each), std::invalid_argument);
+  EXPECT_THROW(weights::drop_each({7}, 1, 0, x, p.narrow(0, 0, 3).contiguous(), false, of_each),
+               std::invalid_argument);
+}
+
 /// The definition, one number at a time.
 float merged(const MergeRule& rule, std::int64_t place, const Numbers& tau) {
   double all = 0, positive = 0, negative = 0, for_positive = 0, for_negative = 0;
@@ -165,6 +190,10 @@ float merged(const MergeRule& rule, std::int64_t place, const Numbers& tau) {
       const auto& cut = rule.cut[t];
       const bool stays = std::fabs(x) > cut.value || (std::fabs(x) == cut.value && place < cut.limit);
       if (!stays) x = 0;
+    }
+    if (!rule.outliers.empty()) {
+      const auto& cut = rule.outliers[t];
+      if (std::fabs(x) > cut.value || (std::fabs(x) == cut.value && place < cut.limit)) x = 0;
     }
     x *= rule.weight[t];
     all += x;
@@ -204,11 +233,15 @@ TEST(Merge, IsItsDefinition) {
     for (const auto vote : {MergeRule::Vote::none, MergeRule::Vote::positive, MergeRule::Vote::negative,
                             MergeRule::Vote::nobody}) {
       for (const auto divide : {MergeRule::Divide::number, MergeRule::Divide::voters}) {
-        for (const bool claims : {false, true}) {
+        enum class More { nothing, claims, outliers };
+        for (const auto more : {More::nothing, More::claims, More::outliers}) {
           rule.vote = vote;
           rule.divide = divide;
           rule.divisor = 2;
-          rule.claim.assign(claims ? static_cast<std::size_t>(tasks) : 0, 0.375F);
+          rule.claim.assign(more == More::claims ? static_cast<std::size_t>(tasks) : 0, 0.375F);
+          rule.outliers.clear();
+          for (std::int64_t t = 0; t < tasks && more == More::outliers; ++t)
+            rule.outliers.push_back({0.375F, 2000 - 300 * t});
           auto out = at::empty({2500});
           const auto count = weights::merge(rule, 100, {tau}, out);
           const auto found = numbers(out);

@@ -45,6 +45,18 @@ def trimmed(tau: Array, density: float, cut: str) -> Array:
     return kept
 
 
+def crumbs(tau: Array, density: float, gamma: float) -> Array:
+    """The largest magnitudes but for the outliers, a share gamma of all, which are above them."""
+    if density >= 1:
+        return tau
+    flat, share = tau.ravel(), int(density * tau.size)
+    outliers = min(int(gamma * tau.size), tau.size - share)
+    stay = np.argsort(-np.abs(flat), kind="stable")[outliers : outliers + share]
+    kept = np.zeros_like(flat)
+    kept[stay] = flat[stay]
+    return kept.reshape(tau.shape)
+
+
 def elected(x: Array, weight: Array, merge: str, zero_sign: str) -> Array:
     """TIES's election and disjoint merge of x [T,n], to which the weights have not come yet."""
     y = x * weight[:, None]
@@ -82,10 +94,10 @@ def consensus(tau: Array, merged: Array, tall_lambda: float | Array, least: int)
     return np.where(claims >= least, merged, 0)
 
 
-def slerp(a: Array, b: Array, t: float) -> Array:
+def slerp(a: Array, b: Array, t: float, linear_above: float = 0.9995) -> Array:
     norms = np.linalg.norm(a) * np.linalg.norm(b)
     cosine = a @ b / norms if norms > 0 else 0.0  # as mergekit and FusionBench have it
-    if abs(cosine) > 0.9995:
+    if abs(cosine) > linear_above:
         return (1 - t) * a + t * b
     angle = np.arccos(cosine)
     return (np.sin((1 - t) * angle) * a + np.sin(t * angle) * b) / np.sin(angle)
@@ -100,6 +112,70 @@ def model_stock(tau: list[Array]) -> Array:
     cosine, count = np.mean(cosines), len(tau)
     denominator = 1 + (count - 1) * cosine
     return np.asarray((count * cosine / denominator if denominator >= 1e-6 else 0.0) * np.mean(tau, 0))
+
+
+def sce(deltas: list[Array], share: float, least_energy: float) -> Array:
+    """Selects where the deltas differ most, weights each by its squares there, and erases the lesser sign."""
+    tau = np.stack([delta.ravel() for delta in deltas])
+    if share < 1:
+        spread = tau.astype(np.float32).astype(np.float64).var(0)
+        stay = np.argsort(-spread, kind="stable")[: int(share * np.count_nonzero(spread))]
+        tau = tau * np.isin(np.arange(tau.shape[1]), stay)
+    energy = (tau**2).sum(1)
+    alike = energy.sum() == 0 or energy.sum() / tau.shape[1] < least_energy
+    weight = np.full(len(tau), 1 / len(tau)) if alike else energy / energy.sum()
+    counts = (np.sign(tau) == np.where(tau.sum(0) >= 0, 1, -1)) * weight[:, None]
+    return np.asarray((tau * counts).sum(0) / np.maximum(counts.sum(0), 1e-6)).reshape(deltas[0].shape)
+
+
+def magmax(tau: Array) -> Array:
+    """The largest number at each place, the last of equal ones."""
+    last = len(tau) - 1 - np.abs(tau[::-1]).argmax(0)
+    return np.asarray(np.take_along_axis(tau, last[None], 0)[0])
+
+
+def emr(tau: Array) -> Array:
+    """The sign that is elected at each place, with the largest number that has it."""
+    sign = np.sign(tau.sum(0))
+    return np.asarray(sign * np.where(np.sign(tau) == sign, np.abs(tau), 0).max(0))
+
+
+def nearswap(tau: Array, t: float) -> Array:
+    return np.asarray(np.minimum(1, t / np.maximum(np.abs(tau), 1e-6)) * tau)
+
+
+def multislerp(deltas: list[Array], normalizes: bool, eps: float) -> Array:
+    """The mean norm in the direction of the mean of directions; the mean where these cancel."""
+    norms = np.array([np.linalg.norm(delta) for delta in deltas])
+    weight = 1 / len(deltas) if normalizes else 1.0
+    mean = weight * np.sum([delta / (norm + eps) for delta, norm in zip(deltas, norms, strict=True)], 0)
+    length = np.linalg.norm(mean)
+    cancels = length < max(eps, 1e-7)
+    return np.asarray(weight * (np.sum(deltas, 0) if cancels else mean * norms.sum() / length))
+
+
+def karcher(deltas: list[Array], steps: int, tolerance: float) -> Array:
+    """The mean norm in the direction whose angles with the others have the least squares."""
+    norms = np.array([np.linalg.norm(delta) for delta in deltas])
+    units = [delta / norm for delta, norm in zip(deltas, norms, strict=True) if norm > tolerance]
+    if not units:
+        return np.zeros_like(deltas[0])
+    mean = np.mean(units, 0)
+    length = np.linalg.norm(mean)
+    mean = units[0] if length < tolerance else mean / length
+    for _ in range(steps):
+        tangent = np.zeros_like(mean)
+        for unit in units:
+            cosine = np.clip(np.sum(mean * unit), -1, 1)
+            angle = np.arccos(cosine)
+            if tolerance <= angle <= np.pi - tolerance:
+                tangent += angle / np.sin(angle) * (unit - cosine * mean) / len(units)
+        length = np.linalg.norm(tangent)
+        if length < tolerance:
+            break
+        mean = np.cos(length) * mean + np.sin(length) / length * tangent
+        mean /= np.linalg.norm(mean)
+    return np.asarray(norms.mean() * mean)
 
 
 def polar(matrix: Array) -> Array:
@@ -205,9 +281,27 @@ def _of_matrices(formula: Callable[[list[Array], Settings], Array]) -> ByTensor:
     return merged
 
 
+def _crumbs(deltas: list[Array], told: Settings) -> Array:
+    return np.stack([crumbs(delta, told["density"], told["gamma"]).ravel() for delta in deltas])
+
+
+def _breadcrumbs(_: str, deltas: list[Array], told: Settings) -> Array:
+    kept = _crumbs(deltas, told)
+    return np.asarray(kept.mean(0) if told["normalize"] else kept.sum(0))
+
+
+def _breadcrumbs_ties(_: str, deltas: list[Array], told: Settings) -> Array:
+    return elected(_crumbs(deltas, told), np.ones(len(deltas)), told["merge"], told["zero_sign"])
+
+
 def _slerp(_: str, deltas: list[Array], told: Settings) -> Array:
     a, b = (delta.ravel() for delta in deltas)
     return slerp(a, b, told["t"])
+
+
+def _nuslerp(_: str, deltas: list[Array], __: Settings) -> Array:
+    a, b = (delta.ravel() for delta in deltas)
+    return slerp(a, b, 0.5, linear_above=1 - 2.0**-26)
 
 
 Whole = Callable[[Array, Settings], Array]  # of τ [T, n]
@@ -222,11 +316,20 @@ WHOLE: dict[str, Whole] = {
     "task_arithmetic": lambda tau, told: np.asarray(tau.mean(0) if told["normalize"] else tau.sum(0)),
     "ties": _ties,
     "top_k": _top_k,
+    "magmax": lambda tau, _: magmax(tau),
+    "emr": lambda tau, _: emr(tau),
+    "nearswap": lambda tau, told: nearswap(tau[0], told["t"]),
     **{name: partial(_consensus, name) for name in BEFORE_MASKS},
 }
 BY_TENSOR: dict[str, ByTensor] = {
+    "breadcrumbs": _breadcrumbs,
+    "breadcrumbs_ties": _breadcrumbs_ties,
     "slerp": _slerp,
+    "nuslerp": _nuslerp,
+    "multislerp": lambda _, deltas, told: multislerp(deltas, told["normalize_weights"], told["eps"]),
+    "karcher": lambda _, deltas, told: karcher(deltas, told["max_iter"], told["tol"]),
     "model_stock": lambda _, deltas, __: model_stock(deltas),
+    "sce": lambda _, deltas, told: sce(deltas, told["select_topk"], told["least_energy"]),
     "tsv_m": _of_matrices(lambda deltas, told: tsv_m(deltas, is_core(told))),
     "iso_c": _of_matrices(lambda deltas, _: iso_c(deltas)),
     "iso_cts": _of_matrices(lambda deltas, told: iso_cts(deltas, told["common_space"], is_core(told))),
@@ -237,8 +340,13 @@ def has(method: str, told: Settings) -> bool:
     """Whether the formula is here.
 
     DARE's is not, whose draws are the program's own. Nor are that of slerp of models, which needs θ0, and
-    those of shares of each tensor.
+    those of shares of what the formula does not go by. A majority is that of the whole vector.
     """
     if method in WHOLE:
         return bool(told.get("scope", "vector") == "vector")
-    return method in BY_TENSOR and told.get("of", "vectors") == "vectors"
+    by_tensor = {"of": "vectors", "scope": "tensor", "along": "tensor"}
+    return (
+        method in BY_TENSOR
+        and all(told.get(key, value) == value for key, value in by_tensor.items())
+        and told.get("zero_sign") != "majority"
+    )
