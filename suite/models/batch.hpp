@@ -23,7 +23,7 @@ struct Batch {
   int from = 0;
   at::Tensor types = {};  ///< of `inputs` that hold pairs of texts: int64 [n, tokens], 0 first, 1 second text
   at::Tensor mask = {};   ///< of prompts: which token of each is the mask, int64 [n]
-  /// What an encoder's decoder has: the tokens that it is given, int64 [n, places], and which places
+  /// What a decoder answers by: the tokens that it is given, int64 [n, places], and which places
   /// each of them sees, itself among them, bool [n, places, places]: of one sequence those before it, of
   /// several with shared beginnings those on the way to it. Undefined: the decoder's start alone.
   at::Tensor decoder = {}, sees = {};
@@ -35,7 +35,7 @@ struct Batch {
   const at::Tensor& held() const { return from > 0 ? hidden : inputs; }
 
   std::int64_t decoded() const { return decoder.defined() ? decoder.size(1) : 1; }  ///< places of the decoder
-  /// Of a model that answers in line: places before each text's tokens.
+  /// Places before each text's tokens, where the model answers in line.
   std::int64_t in_line() const { return decoder.defined() ? decoder.size(1) : 0; }
 
   /// How many tokens a sequence has room for, of a batch of texts.

@@ -40,8 +40,8 @@ struct Readout {
   at::Tensor words = {};       ///< int64 [classes], rows of the vocabulary
   autodiff::Paths paths = {};  ///< of sequences
   std::vector<std::int64_t> lengths = {};  ///< of sequences: tokens of each class's
-  /// Of sequences: what each class's logit is divided by where classes are compared, [classes]: the letters
-  /// of its answer, as lm-evaluation-harness' acc_norm has it; undefined: nothing, as its acc.
+  /// What each class's logit is divided by where sequences are compared, [classes]: the letters of its
+  /// answer, as lm-evaluation-harness' acc_norm has it; undefined: nothing, as its acc.
   at::Tensor letters = {};
   std::int64_t vocabulary = 0;  ///< of sequences and texts: rows of E
   static constexpr std::int64_t no_token =
@@ -118,8 +118,7 @@ struct Readout {
   /// any.
   at::Tensor compared(const at::Tensor& logits) const;
   /// Which samples are right, bool [n]: the largest of compared() is the label's, of equal ones the first
-  /// class's; of texts each token's, which is what greedy decoding gives
-  /// exactly then.
+  /// class's; of texts each token's, which is what greedy decoding gives exactly then.
   at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels) const;
 
  private:

@@ -32,6 +32,7 @@ std::uint64_t digest_of(const data::Task& task) {
   digest.add(task.head.bias);
   digest.add(task.head.tokens);
   digest.add(task.head.lengths);
+  digest.add(task.head.letters);
   digest.add(task.head.metric.data(), task.head.metric.size());
   for (const auto& piece : task.head.pieces) digest.add(piece.data(), piece.size());
   for (const auto* values : {&task.mean, &task.std})

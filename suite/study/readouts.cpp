@@ -33,7 +33,7 @@ models::Readout frozen_words(const data::Head& head, const Model& model, bool co
   return readout;
 }
 
-/// A T5 answers by sequences of tokens. Of a model that is only counted with, frozen rows are zeros.
+/// A decoder answers by sequences of tokens. Of a model that is only counted with, frozen rows are zeros.
 models::Readout readout_of_answers(const data::Task& task, const Model& model, bool frozen, bool counted) {
   using Kind = models::Readout::Kind;
   const auto& encoder = model.encoder();

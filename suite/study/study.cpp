@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/full_products.hpp"
 #include "suite/error.hpp"
 #include "suite/store/quoted.hpp"
@@ -32,6 +34,16 @@ Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks
                     "the model {}",
                     store::quoted(module), settings.model.string()));
   for (const auto& name : settings.regimes) {
+    if (!regime(name).low_rank) continue;
+    for (const auto& matrix : settings.low_rank.matrices(model.layout(), trained_blocks(name))) {
+      if (settings.low_rank.rank > std::min(matrix.rows(), matrix.columns()))
+        throw InputError(
+            fmt::format("finetune.lora_rank is {}; {} of the model {} is [{},{}]; expected at most its rank",
+                        settings.low_rank.rank, matrix.parameter.name, settings.model.string(), matrix.rows(),
+                        matrix.columns()));
+    }
+  }
+  for (const auto& name : settings.regimes) {
     if (trained_parameters(name) > 0) continue;
     throw InputError(fmt::format(
         "finetune.regimes: {} trains nothing of the model {}{}", name, settings.model.string(),
@@ -50,6 +62,10 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
     for (std::size_t i = 0; i < blocks.size(); ++i)
       trained[i] = trained[i] && settings.low_rank.adapts(blocks[i], model.layout());
   }
+  // A stand-in for a model that is not there may have nothing of what the regime trains: work is counted as
+  // if all were trained.
+  if (model.is_stand_in() && !trained.empty() && study::trained_parameters(trained, model.layout()) == 0)
+    trained.assign(trained.size(), true);
   const auto& encoder = model.encoder();
   if (encoder.takes().text() || encoder.vocabulary_bias() < 0 || readouts.read_words()) return trained;
   // No task reads the model's own classifier: it stays as it is, where weight decay alone would move it.

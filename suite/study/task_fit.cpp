@@ -25,16 +25,25 @@ void require_tokenizer(const data::Task& task, const std::filesystem::path& mode
                      "; " + file.string() + " has " + own);
 }
 
+/// How many tokens of an answer stand behind a text in its own line: all but the last.
+std::int64_t behind_text(const data::Task& task, const data::Samples& split, const models::Encoder& encoder) {
+  if (!encoder.answers_in_line()) return 0;
+  if (task.head.kind == data::Head::Kind::text) return split.labels.size(1) - 1;
+  return task.head.kind == data::Head::Kind::sequences ? task.head.lengths.max().item<std::int64_t>() - 1 : 0;
+}
+
 /// The task's answers are tokens of a model that has a decoder.
 void require_answers(const data::Task& task, const models::Encoder& encoder, const Settings& settings,
                      const std::string& where) {
   const bool text = task.head.kind == data::Head::Kind::text;
   if (settings.trains_heads && !text) return;
   if (encoder.decoder_start() < 0 || settings.trains_heads)
-    throw InputError(where + ": is answered by whole sequences of tokens; " +
-                     (settings.trains_heads ? "[heads] trains classifiers of classes"
-                                            : "the model " + settings.model.string() +
-                                                  " has no tokens behind a prompt, as a T5 and a decoder have; expected label words"));
+    throw InputError(
+        where + ": is answered by whole sequences of tokens; " +
+        (settings.trains_heads
+             ? "[heads] trains classifiers of classes"
+             : "the model " + settings.model.string() +
+                   " is neither a T5 nor a decoder, which alone answer so; expected label words"));
   const auto rows =
       encoder.layout().blocks()[static_cast<std::size_t>(encoder.vocabulary_block())].shape.front();
   const auto check = [&](const char* name, const at::Tensor& tokens) {
@@ -69,10 +78,12 @@ void require_fit(const data::Task& task, const models::Encoder& encoder, const S
                      settings.model.string() + " expects " + std::to_string(takes.channels));
   if (takes.text()) {
     for (const auto* split : {&task.train, &task.validation, &task.test}) {
-      if (split->lengths.max().item<std::int64_t>() > takes.tokens)
-        throw InputError(where + ": holds a text of " +
-                         std::to_string(split->lengths.max().item<std::int64_t>()) + " tokens; the model " +
-                         settings.model.string() + " takes " + std::to_string(takes.tokens));
+      const auto longest = split->lengths.max().item<std::int64_t>(),
+                 behind = behind_text(task, *split, encoder);
+      if (longest + behind > takes.tokens)
+        throw InputError(where + ": holds a text of " + std::to_string(longest) + " tokens" +
+                         (behind > 0 ? ", with " + std::to_string(behind) + " of an answer behind it" : "") +
+                         "; the model " + settings.model.string() + " takes " + std::to_string(takes.tokens));
       if (split->inputs.max().item<std::int64_t>() >= takes.vocabulary)
         throw InputError(where + ": holds token " + std::to_string(split->inputs.max().item<std::int64_t>()) +
                          "; the model " + settings.model.string() + " has a vocabulary of " +

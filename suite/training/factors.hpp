@@ -19,7 +19,7 @@ namespace taugrid::training {
 
 class Factors {
  public:
-  /// The factors of θ0 [P] = `start`: A even in ±1/√in, drawn from `seed`, and B = 0, as PEFT begins.
+  /// The factors of θ0 [P] = `start`: A drawn uniformly from ±1/√in by `seed`, and B = 0, as PEFT begins.
   /// `trained`: a flag a block (empty: all).
   Factors(const study::LowRank& low_rank, const autodiff::Layout& layout, const std::vector<bool>& trained,
           const at::Tensor& start, std::uint64_t seed);

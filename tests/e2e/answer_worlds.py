@@ -47,7 +47,7 @@ def padded(rows: list[list[int]], behind: int) -> Tensor:
 
 
 def prompts_and_answers(source: Source, count: int = 48) -> Iterator[tuple[str, str]]:
-    """Those of every task in turn."""
+    """A prompt and its answer of every task in turn."""
     for i in range(count):
         name = [*ANSWERS, "stsb"][i % (len(ANSWERS) + 1)]
         if name == "stsb":

@@ -154,8 +154,9 @@ def digest_task(path: Path) -> str:
             for name, dtype in (("bias", "<f4"), ("tokens", "<i8")):
                 if name in head:
                     yield from array(head[name], dtype)
-            if "lengths" in head:
-                yield from array(head["lengths"], "<i8")
+            for name in ("lengths", "letters"):
+                if name in head:
+                    yield from array(head[name], "<i8")
             yield text(head.attrs.get("metric", "")).encode()
             if "pieces" in head:
                 yield from (bytes(piece) for piece in head["pieces"][()])

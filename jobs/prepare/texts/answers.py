@@ -5,6 +5,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import h5py
@@ -60,6 +61,13 @@ def sequence_head(
                 f'{where}: "{shown(words[first])}" and "{shown(words[second])}" are the same tokens; expected an '
                 "answer for each class"
             )
+    if model.is_decoder and not by_letter:  # whose answers have no end
+        for short, long in permutations(range(len(words)), 2):
+            if sequences[long][: len(sequences[short])] == sequences[short]:
+                raise InputError(
+                    f'{where}: "{shown(words[long])}" begins as all of "{shown(words[short])}", and is never likelier; '
+                    "expected answers of which none is another's beginning, or --score acc_norm"
+                )
     return SequenceHead(list(words), sequences, by_letter)
 
 
@@ -105,7 +113,7 @@ def text_head(model: Any, metric: str) -> TextHead:
         ]
         hidden = [token in special and SPACE not in words[token] and not fallback[token] for token in range(size)]
     return TextHead(
-        metric, [b"" if hide or piece == b"\0" else piece for hide, piece in zip(hidden, plain, strict=True)]
+        metric, [b"" if hide or b"\0" in piece else piece for hide, piece in zip(hidden, plain, strict=True)]
     )
 
 

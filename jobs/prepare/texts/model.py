@@ -244,9 +244,12 @@ class TextModel:
         for name in ("generation_config.json", "config.json"):
             path = self.folder / name
             ends = read_json(path).get("eos_token_id") if path.is_file() else None
-            end = ends[0] if isinstance(ends, list) and ends else ends
-            if isinstance(end, int) and 0 <= end < self.rows:
-                return end
+            if ends is None or ends == []:
+                continue
+            end = ends[0] if isinstance(ends, list) else ends
+            if not isinstance(end, int) or not 0 <= end < self.rows:
+                raise InputError(f"{path}: eos_token_id is {shown(repr(ends))}; expected tokens below {self.rows}")
+            return end
         raise InputError(f"{self.folder / 'config.json'}: has no eos_token_id, which ends an answer; expected a token")
 
     def answer_tokens(self, text: str, prompt: Prompt) -> list[int]:

@@ -138,20 +138,16 @@ def pack(
     elif whole:
         by_letter = choice.score == "acc_norm"
         head = sequence_head(model, [each.word for each in classes], f"task {task}", prompt, by_letter=by_letter)
-        about = {**about, "prompt": prompt.template}
-        if prompt.chat:
-            about["chat"] = prompt.chat
     else:
         head = word_head(model, [each.word for each in classes], f"task {task}", prompt=prompt)
-        about = {**about, "prompt": prompt.template}
-        if prompt.chat:
-            about["chat"] = prompt.chat
         if model.answers_behind:
             several = [word for word in head.words if len(model.word_tokens(word, prompt)) > 1]
             about["first_tokens"] = ", ".join(several)  # words of which the first token stands for all
         else:
             new = set(new_words(model)) & set(head.words)
             about |= {"mask": model.mask, "new_tokens": ", ".join(sorted(new))}
+    if prompt is not None:
+        about = {**about, "prompt": prompt.template, **({"chat": prompt.chat} if prompt.chat else {})}
     number = {match: index for index, each in enumerate(classes) for match in each.matches}
     known = [row for row, label in enumerate(texts.labels) if label in number]
     if not known:

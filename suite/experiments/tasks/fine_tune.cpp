@@ -232,7 +232,7 @@ class FineTune final : public Experiment {
     const double seconds = training::run(steps, context);
 
     if (context.group.rank() == 0) {
-      if (trainer.factors())
+      if (trainer.factors() && !study_.settings.random_init)  // a θ0 that PEFT can load
         trainer.factors()->write_adapter(study_.vectors.checkpoint_folder(name, t) / "adapter",
                                          study_.settings.model.string());
       models::write_checkpoint(

@@ -6,6 +6,7 @@
 // (FusionBench's published models are measured so); SQuAD's exact match or F1, or the share of the text's
 // tokens that are ranked first behind the right ones before them.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <cmath>
 
@@ -102,15 +103,17 @@ class Generation final : public Experiment {
     return found;
   }
 
-  /// An encoder's pass a point and, for each token, the decoder's over those before: two passes in all.
+  /// An encoder's pass a point and, for each token, the decoder's over those before: two passes in all. Where
+  /// answers stand in the text's line, all of it runs again for each token.
   Tally tally(std::size_t t, std::int64_t models, bool linear) const {
     Tally work(study_);
     const auto n = study_.samples.size(t, Split::test, points_);
     work.sample(t, Split::test, n);
+    const auto passes = (study_.model.encoder().answers_in_line() ? 1 + tokens_ : 2) * models;
     if (linear) {
-      work.tangent(t, n, 2 * models);
+      work.tangent(t, n, passes);
     } else {
-      work.forward(t, n, 2 * models);
+      work.forward(t, n, passes);
     }
     const auto numbers = static_cast<std::int64_t>(text_measures.size()) * models;
     return work.stores(numbers).stores(n * tokens_, 4);
@@ -209,6 +212,10 @@ std::unique_ptr<Experiment> make_generation(config::Config& config, const Study&
       "What models say, decoded greedily, on the tasks that are answered by texts, and their metrics");
   if (!section) return nullptr;
   const auto tokens = section->integer("tokens", "Tokens that are decoded at most", 32, {1, 1e4});
+  const auto& takes = study.model.encoder().takes();
+  if (study.model.encoder().answers_in_line() && study.model.tokens() + tokens - 1 > takes.tokens)
+    section->refuse("tokens", fmt::format("is {}, behind texts of {}; the model takes {} tokens in all",
+                                          tokens, study.model.tokens(), takes.tokens));
   const auto points =
       section->integer("points", {"Test points a task", {.fallback = "data.evaluation_points"}},
                        study.settings.evaluation_points, {1, 1e7});

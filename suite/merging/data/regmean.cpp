@@ -160,7 +160,8 @@ class RegMean final : public DataMethod {
     at::Tensor sum, rows;  // [in,in], right of the diagonal; [1]
   };
   using Grams = std::map<std::size_t, Gram>;
-  /// The places of the tokens in use among all of the batch's, of sequences of so many; undefined for all.
+  /// The places of the texts' tokens in use among all of the batch's, of sequences of so many; undefined for
+  /// all. Answers that stand in a text's line have no part.
   struct InUse {
     std::int64_t tokens = 0;
     at::Tensor places;
@@ -205,7 +206,9 @@ class RegMean final : public DataMethod {
     const models::Given x{batch, study_.model.buffers(state, at::kFloat)};
     InUse in_use;
     if (batch.text()) {
-      const auto flags = models::tokens_in_use(batch).to(state.theta.device());
+      auto flags = models::tokens_in_use(batch).to(state.theta.device());
+      if (encoder.answers_in_line())
+        flags = at::cat({at::zeros({batch.size(), batch.in_line()}, flags.options()), flags}, 1);
       in_use = {flags.size(1), flags.flatten().nonzero().squeeze(1)};
     }
     // What a stage's layers take in is used while it is in cache, and the next stage takes its memory.
@@ -230,7 +233,7 @@ class RegMean final : public DataMethod {
     const auto found = grams.find(static_cast<std::size_t>(use.block));
     if (use.form != autodiff::Use::Form::product || found == grams.end()) return;
     auto rows = use.input.reshape({-1, use.input.size(-1)});
-    // A decoder's own tokens are all in use.
+    // The tokens of an encoder's decoder are all in use.
     if (in_use.places.defined() && use.input.dim() == 3 && use.input.size(1) == in_use.tokens)
       rows = rows.index_select(0, in_use.places);
     tangent::add_input_gram(found->second.sum, rows);

@@ -174,8 +174,7 @@ std::shared_ptr<Elementwise> read_ranked_drop(config::Section& parameters) {
       parameters.real("density", "The mean probability with which a number is kept", 0.5, config::some_share);
   drop.epsilon.all = parameters.real("epsilon",
                                      "By how much it is less for the smallest number of a row, and more for "
-                                     "the largest (mergekit; half of the "
-                                     "paper's); with a density of 1 all stay",
+                                     "the largest; with a density of 1 all stay",
                                      0.15, {0, 1});
   const auto by = parameters.word("rescale_by",
                                   "By what a number that is kept is rescaled: 1/its probability (the paper), "

@@ -287,7 +287,7 @@ class Decoder final : public Net<Decoder> {
     const auto of_text = at::arange(batch.tokens(), depth.options()).expand({batch.size(), batch.tokens()});
     return at::cat({last_places(batch).unsqueeze(1) + depth, of_text}, 1);
   }
-  /// Those of the rows that are there: of all, or of packed ones.
+  /// The positions of all rows, or of those that packing leaves.
   static at::Tensor by_rows(const at::Tensor& positions, const autodiff::Packing& packing) {
     if (!packing || !positions.defined()) return positions.defined() ? positions.flatten() : positions;
     std::vector<at::Tensor> rows;
@@ -530,20 +530,25 @@ void read_rotary(const nlohmann::json& json, const Keys& keys, const Family& fam
   config.rotary_of_windows = of(part("sliding_attention"), local);
 }
 
-/// The tokens that end a text that is generated: a number or a list, of generation_config.json or of
-/// config.json.
+/// The tokens that end a text that is generated: a number or a list, as generation_config.json names them, or
+/// where it names none, config.json.
 std::vector<std::int64_t> ends_of(const nlohmann::json& json, const Keys& keys, const Files& beside) {
-  auto told = json.value("eos_token_id", nlohmann::json());
-  if (!beside.empty()) {
-    const auto generation =
-        nlohmann::json::parse(beside.begin()->second, nullptr, /*allow_exceptions=*/false);
-    if (generation.is_object() && generation.contains("eos_token_id")) told = generation["eos_token_id"];
+  const auto named = [](const nlohmann::json& of) {
+    const auto found = of.is_object() ? of.value("eos_token_id", nlohmann::json()) : nlohmann::json();
+    return found.is_array() || found.is_null() ? found : nlohmann::json::array({found});
+  };
+  const char* file = "generation_config.json";
+  auto told = beside.empty() ? nlohmann::json()
+                             : named(nlohmann::json::parse(beside.begin()->second, nullptr, false));
+  if (told.empty()) {
+    file = "config.json";
+    told = named(json);
   }
-  if (told.is_null()) return {};
   std::vector<std::int64_t> ends;
-  for (const auto& end : told.is_array() ? told : nlohmann::json::array({told})) {
+  for (const auto& end : told) {
     if (!end.is_number_integer())
-      keys.refuse("eos_token_id is " + told.dump().substr(0, 80) + "; expected tokens");
+      keys.refuse("eos_token_id of " + std::string(file) + " holds " + end.dump().substr(0, 80) +
+                  "; expected tokens");
     ends.push_back(end.get<std::int64_t>());
   }
   return ends;

@@ -3,6 +3,7 @@
 """A decoder's whole answers from end to end: a small Llama that this test trains on them behind prompts, classes scored
 by log p of several tokens, a task that is answered by numbers, all numbers again by transformers."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from answer_worlds import (
 )
 from compare import assert_close, differing, numbers
 from launch import measure
-from text_worlds import FEW, Source, again
+from text_worlds import FEW, Source, again, refused_in_one_line
 from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForCausalLM
 from world import EXPERIMENT
@@ -67,7 +68,10 @@ FROZEN += EXPERIMENT[EXPERIMENT.index("[linearity]"):EXPERIMENT.index("[averages
 def world(tmp_path_factory: pytest.TempPathFactory) -> AnswersWorld:
     folder = tmp_path_factory.mktemp("decoder_answers")
     train(folder / "model")
-    return packed_world(folder, "--answers", "whole", "--score", "acc_norm")
+    world = packed_world(folder, "--answers", "whole", "--score", "acc_norm")
+    text = world.experiment.read_text().replace('["fisher"]', '["fisher", "regmean"]')
+    world.experiment.write_text(text + "[merging.regmean]\npoints = 10\n")
+    return world
 
 
 @pytest.fixture(scope="session")
@@ -126,3 +130,27 @@ def test_texts_are_said_as_transformers_says_them(world: AnswersWorld, tmp_path:
             prompt = torch.tensor([task["test/inputs"][row][:task["test/lengths"][row]].tolist()])
             said = model.generate(input_ids=prompt, do_sample=False, max_new_tokens=6)[0, prompt.shape[1]:].tolist()
             assert told[:len(said)].tolist() == said and (told[len(said):] < 0).all()
+
+
+def _letters(world: AnswersWorld, values: list[int]) -> None:
+    with h5py.File(world.task("moods"), "r+") as file:
+        del file["head/letters"]
+        file["head/letters"] = np.array(values)
+
+
+@pytest.mark.parametrize(("values", "expected"), [
+    ([0, 1, 1], "/head/letters: row 0 holds 0; expected 1"),
+    ([1, 1], "/head/letters: has 2 rows; expected 3"),
+])
+def test_wrong_letters_are_refused_in_one_line(
+        world: AnswersWorld, tmp_path: Path, values: list[int], expected: str) -> None:
+    refused_in_one_line(world, lambda copy: _letters(copy, values), expected, tmp_path, ranks=1)
+
+
+def _shorter(world: AnswersWorld) -> None:
+    path = world.folder / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 8}))
+
+
+def test_texts_without_room_for_their_answers_are_refused_in_one_line(world: AnswersWorld, tmp_path: Path) -> None:
+    refused_in_one_line(world, _shorter, "of an answer behind it; the model", tmp_path, ranks=1)

@@ -156,6 +156,7 @@ def test_numbers_of_low_rank_are_found_again(adapters: Path) -> None:
 @pytest.mark.parametrize(("settings", "expected"), [
     (['finetune.lora_modules=["q_proj", "c_attn"]'], ["finetune.lora_modules", '"c_attn"', "linear layer"]),
     (["finetune.lora_rank=0"], ["finetune.lora_rank"]),
+    (["finetune.lora_rank=500"], ["finetune.lora_rank is 500", "expected at most"]),
     (["finetune.lora_alpha=0"], ["finetune.lora_alpha"]),
     (['merging.methods=["tsv_m"]'], ["merging.tsv_m.space", "lora", "expected core"]),
 ])

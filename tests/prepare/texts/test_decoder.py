@@ -216,13 +216,14 @@ def test_the_tables_prompts_are_those_of_a_t5(tmp_path: Path, capsys: pytest.Cap
 def test_whole_answers_are_all_that_they_add_to_the_prompt(tmp_path: Path, llama: Path) -> None:
     """As lm-evaluation-harness scores answers: without an end, and for acc_norm with how many letters they have."""
     known = TextModel(llama)
-    words = ["pos=good film", "neg=good"]  # which begin alike
+    words = ["pos=good film", "neg=good bad"]  # which begin alike
     with packed(tmp_path, llama, "--words", *words, "--answers", "whole") as file:
         assert file["head"].attrs["kind"] == "sequences" and "letters" not in file["head"]
         rows = zip(file["head/tokens"][()], file["head/lengths"][()], strict=True)
         tokens = [[known.tokenizer.id_to_token(int(token)) for token in row[:length]] for row, length in rows]
-        assert tokens == [["Ġgood"], ["Ġgood", "Ġfilm"]]
+        assert tokens == [["Ġgood", "Ġbad"], ["Ġgood", "Ġfilm"]]
         assert [name.decode() for name in file["class_names"][()]] == ["neg", "pos"]
+    words[1] = "neg=good"  # all of which the other begins with
     with packed(tmp_path, llama, "--words", *words, "--answers", "whole", "--score", "acc_norm") as file:
         assert file["head/letters"][()].tolist() == [len("good"), len("good film")]
 
@@ -247,10 +248,13 @@ def test_an_answer_of_text_is_bytes_that_are_joined_before_they_are_letters(
             assert b"".join(pieces[token] for token in target[:length]).strip() == reference
         letters = known.encode("naïve 漢", add_special_tokens=False).ids
         assert b"".join(pieces[token] for token in letters).decode() == "naïve 漢"
-    for name in ("config.json", "generation_config.json"):
-        if (model / name).is_file():
-            (model / name).write_text(json.dumps(json.loads((model / name).read_text()) | {"eos_token_id": None}))
+    (model / "generation_config.json").write_text('{"eos_token_id": [3, 2]}')  # which says more than config.json
     shutil.rmtree(tmp_path / "out")
+    assert TextModel(model).end == 3
+    (model / "generation_config.json").write_text('{"eos_token_id": []}')
+    assert TextModel(model).end == 2
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"eos_token_id": None}))
     capsys.readouterr()
     assert main([*call, "--only", "stsb", "--tokens", "200"]) == 2
     assert "has no eos_token_id, which ends an answer; expected a token" in capsys.readouterr().err
@@ -310,7 +314,11 @@ def test_bad_calls_get_one_clear_line(tmp_path: Path, llama: Path, capsys: pytes
         "a new line": ([*good, "--prompt", "{text}\\n", *words], "ends in white space"),
         "new tokens": ([*good, *MOODS[2:], "--new-tokens", str(tmp_path / "x")], "belongs to a masked language model"),
         "a score of first tokens": ([*good, *MOODS[2:], "--score", "acc_norm"], "expected --answers whole"),
-        "one whole answer": ([*good, *prompt, "--words", "neg=bad", "pos=bad", "--answers", "whole"], "same tokens"),
+        "a beginning": (
+            [*good, *prompt, "--words", "neg=bad film", "pos=bad", "--answers", "whole"],
+            '"bad film" begins as all of "bad", and is never likelier; expected answers',
+        ),
+        "one answer": ([*good, *prompt, "--words", "neg=bad", "pos=bad", "--answers", "whole"], "the same tokens"),
         "one beginning": ([*good, *prompt, "--words", "neg=bad", "pos=bad film"], "begin with one token"),
         "no chat template": ([*good, *MOODS[2:], "--chat"], "has no chat template; expected chat_template.jinja"),
         "a T5's chat": ([*good, *MOODS[2:], "--chat", "--model", str(t5)], "--chat: belongs to a decoder"),

@@ -12,9 +12,10 @@ from taugrid_analysis.recompute.checks import Check, exact, stored
 from taugrid_analysis.recompute.common import each_place
 from taugrid_analysis.recompute.oracle import Oracle
 
-# Names of weights: CLIP's, BERT's, ViT's, T5's, whose biases of attention are by the distance of tokens.
+# Names of weights: CLIP's, BERT's, ViT's, ConvNeXt's, perceptrons', T5's, whose biases of attention are by
+# the distance of tokens.
 ATTENTION = r"\bself_attn\.|\battention\.(self|attention|output\.dense)\.|Attention\.[qkvo]\."
-MLP = r"\bmlp\.|\d\.(intermediate|output)\.dense\.|\bDenseReluDense\."
+MLP = r"\bmlp\.|\d\.(intermediate|output)\.dense\.|\bDenseReluDense\.|\bpwconv[12]\.|^\d+\."
 RELATIVE = r"\brelative_attention_bias\."
 
 
@@ -41,7 +42,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         ends = tuple(f".{end}.weight" for end in how.get("lora_modules", [])) or (".weight",)
         matrices = [
             oracle.theta0[name].shape
-            for name in sizes
+            for name in read
             if re.search(f"{ATTENTION}|{MLP}", name) and f".{name}".endswith(ends)
         ]
         return sum(how.get("lora_rank", 8) * sum(shape) for shape in matrices if len(shape) == 2)

@@ -118,8 +118,10 @@ def measured(oracle: Oracle, regime: str, edits: dict[int, float], t: int) -> tu
 def ends(oracle: Oracle) -> tuple[int, ...]:
     """The tokens that end a text, as generation_config.json names them, or config.json."""
     path = oracle.inputs.model() / "generation_config.json"
-    told = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    found = told.get("eos_token_id", oracle.model.config.eos_token_id)
+    named = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    found = named.get("eos_token_id")
+    if found is None or found == []:
+        found = oracle.model.config.eos_token_id
     return tuple(found) if isinstance(found, list) else () if found is None else (found,)
 
 
