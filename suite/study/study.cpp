@@ -60,7 +60,7 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
   if (regime(name).low_rank) {
     const auto& blocks = model.layout().blocks();
     for (std::size_t i = 0; i < blocks.size(); ++i)
-      trained[i] = trained[i] && settings.low_rank.adapts(blocks[i], model.layout());
+      trained[i] = trained[i] && low_rank().adapts(blocks[i], model.layout());
   }
   // A stand-in for a model that is not there may have nothing of what the regime trains: work is counted as
   // if all were trained.
@@ -75,9 +75,15 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
   return trained;
 }
 
+LowRank Study::low_rank() const {
+  auto moved = settings.low_rank;
+  if (model.is_stand_in()) moved.modules.clear();
+  return moved;
+}
+
 std::int64_t Study::trained_parameters(const std::string& name) const {
   const auto trained = trained_blocks(name);
-  return regime(name).low_rank ? settings.low_rank.parameters(model.layout(), trained)
+  return regime(name).low_rank ? low_rank().parameters(model.layout(), trained)
                                : study::trained_parameters(trained, model.layout());
 }
 

@@ -53,6 +53,8 @@ struct Study {
   Sample sample(const std::string& regime, std::size_t t, Split split, std::int64_t n) const;
   /// The blocks that the regime trains, as study::trained_blocks() of this model.
   std::vector<bool> trained_blocks(const std::string& regime) const;
+  /// What a regime of low rank moves; in a stand-in, which has other names, all that it can.
+  LowRank low_rank() const;
   /// How many numbers an optimiser of the regime moves: θ's in these blocks, or their factors'.
   std::int64_t trained_parameters(const std::string& regime) const;
 

@@ -37,6 +37,13 @@ data::Task stand_in(const Model& model) {
   return task;
 }
 
+/// Whether a stand-in can be read by the task's head, which was made for another model.
+bool reads(const models::Encoder& encoder, const data::Task& task) {
+  if (has_answers(task)) return false;
+  if (task.head.kind == data::Head::Kind::words) return encoder.vocabulary_block() >= 0;
+  return task.head.weight.size(1) == encoder.width();
+}
+
 }  // namespace
 
 Tasks::Tasks(const Settings& settings, const Model& model, InputFiles& files)
@@ -72,7 +79,7 @@ void Tasks::read(const std::string& name, const Settings& settings, InputFiles& 
     return described(task);
   });
   if (!there) task = stand_in(model_);
-  if (there && model_.is_stand_in() && has_answers(task)) {  // no model answers in tokens here
+  if (there && model_.is_stand_in() && !reads(encoder, task)) {
     const auto classes = std::max<std::int64_t>(1, task.classes());
     task.head = {};
     task.head.weight = at::zeros({classes, encoder.width()});

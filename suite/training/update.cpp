@@ -29,8 +29,8 @@ std::variant<AdamW, GradientDescent> optimiser(const Training& training, const a
 std::optional<Factors> first_factors(const study::Study& study, const study::Regime& regime,
                                      const models::State& begin, std::uint64_t seed) {
   if (!regime.low_rank) return std::nullopt;
-  return Factors(study.settings.low_rank, study.model.layout(), study.trained_blocks(regime.name),
-                 begin.theta, seed);
+  return Factors(study.low_rank(), study.model.layout(), study.trained_blocks(regime.name), begin.theta,
+                 seed);
 }
 
 models::State copy_of(const models::State& state) {

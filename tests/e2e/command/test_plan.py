@@ -135,6 +135,16 @@ def test_what_is_missing_is_said_and_counted_with_stand_ins(world: World, tmp_pa
     assert [row["ranks"] for row in json.loads(made.read_text())["plan"]] == [1, 3]
 
 
+def test_a_missing_model_may_have_other_names_and_more_layers(world: World) -> None:
+    """CLIP ViT-B/32, which work is counted as, has no layer q, and nothing to train from stage 20 on."""
+    others = ["model.path=/nowhere", 'finetune.regimes=["lora", "attention"]', 'finetune.lora_modules=["q"]',
+              "finetune.first_stage=20"]
+    arguments = [word for one in others for word in ("--set", one)]
+    done = plan(world.experiment, "--ranks", "1", *arguments)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "1 of 4 inputs are missing" in done.stderr and "storage: " in done.stdout
+
+
 def test_warnings_of_idle_ranks_and_full_hosts(world: World, tmp_path: Path) -> None:
     profile = tmp_path / "profile.json"
     pairs = ("--set", "run.ranks_per_unit=2")
