@@ -50,11 +50,12 @@ def pearson(x: Array, y: Array) -> float:
 
 def _alone(x: Array, y: Array, ranks: bool) -> float:
     a, b = _finite(x, y)
-    if a.size < 3 or not _varies(a) or not _varies(b):
+    if a.size < 3 or not varies(a) or not varies(b):
         return float("nan")
     if ranks:
         a, b = stats.rankdata(a), stats.rankdata(b)
-    return float(_standard(a) @ _standard(b))
+    # Processors differ in the last digits: of what is 0, or 1/8, the sign or the printed digit would be theirs.
+    return float(np.round(_standard(a) @ _standard(b), 12)) + 0.0
 
 
 def usable(x: Array, y: Array) -> int:
@@ -146,7 +147,7 @@ def _finite(x: Array, y: Array) -> tuple[Floats, Floats]:
     return a[keep], b[keep]
 
 
-def _varies(values: Floats) -> bool:
+def varies(values: Floats) -> bool:
     """More than by rounding."""
     return bool(np.ptp(values) > 1e-12 * np.abs(values).max())
 

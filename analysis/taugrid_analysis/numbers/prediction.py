@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array, Floats
+from taugrid_analysis.numbers.correlation import varies
 
 LEAST = 6  # merges; below that a line says nothing
 PERMUTATIONS = 499
@@ -81,7 +82,7 @@ def _predicted(
 ) -> Prediction | None:
     pairs = np.asarray(pairs, dtype=float)
     x = of(pairs)
-    if len(y) < LEAST or not np.isfinite(x).all() or min(np.ptp(x), np.ptp(y)) == 0:
+    if len(y) < LEAST or not np.isfinite(x).all() or not varies(x) or not varies(y):
         return None
     given = np.stack([np.ones(len(y)), *columns], 1)
     if any((~out).sum() < given.shape[1] + 2 for out in held):

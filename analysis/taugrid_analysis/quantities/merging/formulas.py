@@ -339,8 +339,8 @@ BY_TENSOR: dict[str, ByTensor] = {
 def has(method: str, told: Settings) -> bool:
     """Whether the formula is here.
 
-    DARE's is not, whose draws are the program's own. Nor are that of slerp of models, which needs θ0, and
-    those of shares of what the formula does not go by. A majority is that of the whole vector.
+    Those of DARE and DELLA are not, whose draws are the program's own, nor that of slerp of models, which
+    needs θ0. Shares and majorities are of the whole vector or of each tensor, as the formula takes them.
     """
     if method in WHOLE:
         return bool(told.get("scope", "vector") == "vector")
