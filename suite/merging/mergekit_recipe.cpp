@@ -335,6 +335,7 @@ class Translation {
           if (std::find(words_.of_all.begin(), words_.of_all.end(), key) != words_.of_all.end())
             known.emplace_back(key);
         read_parameters(parameters, join(own, "parameters"), known, /*of_all=*/false);
+        slices_with_t_ += said(*parameters, "t") != nullptr ? 1 : 0;
       }
       read_sources(*sources, join(own, "sources"), "[[slices.sources]]", true);
     }
@@ -468,7 +469,9 @@ class Translation {
             value != mergekits_defaults.end() && !said_of_all_.contains(word))
           say(word, value->second);
     if (method_ == "sce") say("least_energy", "1e-6");
-    if (method_ == "nearswap" && !said_of_all_.contains("t"))
+    const auto* slices = said(recipe_, "slices");
+    const bool is_in_slices = slices != nullptr && slices_with_t_ == slices->values.size();
+    if (method_ == "nearswap" && !said_of_all_.contains("t") && !is_in_slices)
       refuse(at, "parameters.t", "is missing", "how far a number moves");
   }
 
@@ -485,6 +488,7 @@ class Translation {
   bool flattens_ = true, goes_by_rows_ = false;  ///< of nuslerp
   const Yaml* normalize_at_ = nullptr;
   std::set<std::string> said_of_all_;
+  std::size_t slices_with_t_ = 0;
   std::vector<std::string> root_;
   std::vector<std::pair<std::string, std::vector<std::string>>> tables_;
   std::map<std::string, std::size_t> lines_;

@@ -206,6 +206,7 @@ void Stage::plan() {
     });
     auto method = known != runs_.end() ? known->method : method_with(parameters);
     method->check(recipe_.where, parameters.weights);
+    method->check_values(recipe_.where, parameters.weights.size());
     runs_.push_back({i, i + 1, std::move(parameters), std::move(method)});
   }
 }

@@ -21,6 +21,7 @@ std::vector<std::string> names_where(Wanted wanted) {
 MakeInRun Entry::read(config::Section parameters, Scope scope) const {
   if (in_run != nullptr && (takes_data() || !scope.of_cluster)) return in_run(std::move(parameters), scope);
   return [method = of_vectors(parameters), parameters](const Place& place) {
+    method->check_values(place.section, 1);
     for (const auto& regime : place.study.settings.vector_regimes) {
       if (study::regime(regime).low_rank && method->needs_full_rank())
         parameters.refuse("space", "is full, which takes more singular vectors than the matrices of " +

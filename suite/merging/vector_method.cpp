@@ -13,6 +13,8 @@ namespace taugrid::merging {
 
 MergeWork VectorMethod::work(const std::vector<NamedTensor>&, std::size_t) const { return {}; }
 
+void VectorMethod::check_values(const std::string&, std::size_t) const {}
+
 std::shared_ptr<const VectorMethod> VectorMethod::with(const std::string&, const std::vector<double>&) const {
   return nullptr;
 }

@@ -30,13 +30,16 @@ class VectorMethod : public Method {
   /// Whether vectors of low rank, as adapters have them, leave the result undetermined.
   virtual bool needs_full_rank() const { return false; }
   virtual MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const;
+  /// Throws InputError, beginning with `what`, where values that each of `count` models may have of its own
+  /// contradict each other.
+  virtual void check_values(const std::string& what, std::size_t count) const;
   /// The same with other values of a parameter: one, or one a model. Null where it has no such parameter, or
   /// none that may differ between tensors.
   virtual std::shared_ptr<const VectorMethod> with(const std::string& parameter,
                                                    const std::vector<double>& values) const;
   /// One weight w_t a vector. Bitwise the same however the vectors are cut into stretches.
-  /// A team shares out the places of methods whose numbers depend on their own place alone, and the tensors
-  /// of methods on matrices; the others each rank makes whole.
+  /// A team shares out the places of sums, cuts and elections (Elementwise, but for drops by rank), and the
+  /// tensors of methods on matrices; the others each rank makes whole.
   Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                const Team& team = {}) const;
 

@@ -182,13 +182,6 @@ void Elementwise::check(const std::string& what, const std::vector<double>& w) c
     throw InputError(what + ": least_tasks is " + std::to_string(rule.claims) +
                      ", after which nothing stays; expected at most the " + std::to_string(w.size()) +
                      " models");
-  for (std::size_t t = 0; t < w.size() && ranked; ++t) {
-    const double density = ranked->density.of(t), epsilon = ranked->epsilon.of(t);
-    if (density < 1 && (density - epsilon <= 0 || density + epsilon >= 1))
-      throw InputError(what + ": density " + config::canonical(density) + " and epsilon " +
-                       config::canonical(epsilon) +
-                       " give probabilities that are none; expected density ± epsilon between 0 and 1");
-  }
   double all = 0, sizes = 0;
   for (const auto weight : w) {
     all += weight;
@@ -225,6 +218,17 @@ std::vector<Range> Elementwise::ranges_of(const std::vector<NamedTensor>& tensor
   return ranges;
 }
 
+void Elementwise::check_values(const std::string& what, std::size_t count) const {
+  for (std::size_t t = 0; t < count && ranked; ++t) {
+    const double density = ranked->density.of(t), epsilon = ranked->epsilon.of(t);
+    if (density < 1 && (density - epsilon <= 0 || density + epsilon >= 1))
+      throw InputError(
+          what + ": density " + config::canonical(density) + " and epsilon " + config::canonical(epsilon) +
+          " give probabilities of 0 or 1 and beyond; expected 0 < density - epsilon and density + "
+          "epsilon < 1: a smaller epsilon");
+  }
+}
+
 MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t count) const {
   double seen = 0, all = 0, sorted = 0;
   for (const auto& range : ranges_of(tensors)) {
@@ -233,13 +237,17 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
     seen += n * (1 + (keeps_norm ? 1 : 0));
     if (trim.cuts()) seen += n * (trim.gamma ? 2 : 1) * (1 + weights::KthMagnitude::first_share(range.count));
   }
-  // Numbers are sorted within their rows, at each pass.
-  for (const auto& tensor : tensors)
-    if (const auto n = static_cast<double>(tensor.range.count); ranked && n > 0)
-      sorted +=
-          n * std::log2(1 + (tensor.shape.size() < 2 ? n : n / static_cast<double>(tensor.shape.front())));
+  // Numbers are sorted within their rows, at each pass: an order, its inverse, and probabilities.
+  double longest_row = 0;
+  for (const auto& tensor : tensors) {
+    const auto n = static_cast<double>(tensor.range.count);
+    if (!ranked || n == 0) continue;
+    const double row = tensor.shape.size() < 2 ? n : n / static_cast<double>(tensor.shape.front());
+    longest_row = std::max(longest_row, row);
+    sorted += n * std::log2(1 + row);
+  }
   const double passes = all > 0 ? seen / all : 0;
-  return {.passes = passes, .flops = passes * static_cast<double>(count) * sorted};
+  return {.passes = passes, .flops = passes * static_cast<double>(count) * sorted, .bytes = 48 * longest_row};
 }
 
 std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double>& w, const Sink& sink,

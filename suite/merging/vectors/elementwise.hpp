@@ -54,7 +54,7 @@ class Elementwise final : public VectorMethod {
   bool mean_of_models = false;     ///< Σ w θ / Σ w, whatever θ0 is
   bool trims = false;              ///< whether a density is that of trimming
   bool rescales = false;           ///< what is dropped by 1/density, of each vector
-  /// Drops by rank, in place of rule.drop, which then has but the scale.
+  /// Drops by rank. They take the place of rule.drop, of which the scale alone is used then.
   std::optional<RankedDrop> ranked = {};
 
   bool needs_start() const override { return !mean_of_models; }
@@ -67,6 +67,7 @@ class Elementwise final : public VectorMethod {
   /// magnitudes, and a majority for minus another merge around places that are undecided.
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const override;
 
+  void check_values(const std::string& what, std::size_t count) const override;
   void check(const std::string& what, const std::vector<double>& w) const override;
   RecipeNote recipe_note(const std::string& regime, const std::vector<std::size_t>& tasks) const override;
 

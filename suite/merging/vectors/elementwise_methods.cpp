@@ -172,15 +172,17 @@ std::shared_ptr<Elementwise> read_ranked_drop(config::Section& parameters) {
   RankedDrop drop;
   drop.density.all =
       parameters.real("density", "The mean probability with which a number is kept", 0.5, config::some_share);
-  drop.epsilon.all = parameters.real("epsilon",
-                                     "By how much it is less for the smallest number of a row, and more for "
-                                     "the largest; with a density of 1 all stay",
-                                     0.15, {0, 1});
-  const auto by = parameters.word("rescale_by",
-                                  "By what a number that is kept is rescaled: 1/its probability (the paper), "
-                                  "the ratio of each tensor's L1 "
-                                  "norms before and after dropping (mergekit), or nothing",
-                                  "probability", {"probability", "l1", "nothing"});
+  drop.epsilon.all =
+      parameters.real("epsilon",
+                      "What is taken from it for the smallest number of a row, and added for the "
+                      "largest; with a density of 1 all stay",
+                      0.15, {0, 1});
+  const auto by =
+      parameters.word("rescale_by",
+                      "What a number that is kept is multiplied by: 1/its probability (the paper), "
+                      "the ratio of each tensor's L1 "
+                      "norms before and after dropping (mergekit), or nothing",
+                      "probability", {"probability", "l1", "nothing"});
   drop.rescales = by == "probability";
   drop.seed = read_seed(parameters);
   method->ranked = drop;

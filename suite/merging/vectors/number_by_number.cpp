@@ -4,7 +4,8 @@
 //
 //   magmax     τ = x_t of the largest |x_t|, the last of equal ones (Marczak et al. 2024)
 //   emr        τ = γ·max |x_t| over those of sign γ, γ = sign(Σ x_t) (Huang et al. 2024): the vector that all
-//              tasks share, to which EMR adds a mask and a factor for each
+//              tasks share, to which EMR adds a mask and a factor for each. Where x_t cancel, τ is 0; the
+//              authors' code takes −max |x_t| there
 //   nearswap   τ = min(1, t/|x|)·x of one vector (mergekit): no number moves further than t
 #include <ATen/ATen.h>
 
@@ -73,7 +74,8 @@ class NearSwap final : public NumberByNumber {
 
  protected:
   at::Tensor merged(const std::vector<at::Tensor>& x) const override {
-    constexpr double least = 1e-6;  // as mergekit has it: where t is less, what is smaller hardly moves
+    constexpr double least =
+        1e-6;  // as mergekit has it: numbers below this move by the share t/1e-6 where that is less than 1
     return x.front() * (t_ / x.front().abs().clamp_min(least)).clamp_max(1);
   }
 

@@ -36,7 +36,8 @@ struct RankedDrop {
   bool rescales = true;  ///< by 1/p
 };
 
-/// Vectors as they are after dropping, which are drawn again at each visit: of aligns of 1.
+/// Vectors as they are after dropping, which is drawn again at each visit. Whole rows are visited, whatever
+/// alignment is asked for: it must be 1.
 class RankDropped final : public TaskVectors {
  public:
   /// Both outlive it.

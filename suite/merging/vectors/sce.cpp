@@ -7,7 +7,7 @@
 //   calculate   w_t = Σ τ_t² / Σ_s Σ τ_s², of what was selected
 //   erase       γ = sign(Σ τ_t), + where they cancel;   τ = Σ w_t τ_t / Σ w_t over those of sign γ
 //
-// Public code counts the tensors alike where their mean squares are small; `least_energy` says how small.
+// mergekit counts the tensors alike where their mean squares are small; `least_energy` says how small.
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -121,7 +121,7 @@ class Sce final : public VectorMethod {
 
   /// τ of x and their weights.
   static at::Tensor erased(const std::vector<at::Tensor>& x, const std::vector<float>& w) {
-    constexpr double least = 1e-6;  // as public code has it: of weights that are next to none
+    constexpr double least = 1e-6;  // as mergekit has it, where hardly any weight is left
     auto elected = at::zeros_like(x.front());
     for (const auto& each : x) elected += each;
     const auto sign = at::where(elected >= 0, 1.0F, -1.0F);

@@ -66,7 +66,7 @@ class Slerp final : public CombinedByTensor {
   bool of_models_;
 };
 
-/// Above it float32 has 1 for the square of a cosine.
+/// The square of a larger cosine is 1 in float32.
 constexpr double linear_in_float32 = 1 - 0x1p-26;
 
 /// t of nuslerp: one half where weights cancel.
@@ -107,7 +107,7 @@ class NuSlerpAlong final : public VectorMethod {
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override {
     std::int64_t largest = 0;
     for (const auto& tensor : tensors) largest = std::max(largest, tensor.range.count);
-    return {.bytes = along_first_ ? 8 * 5 * static_cast<double>(largest) : 0};
+    return {.bytes = along_first_ ? 8 * (of_models_ ? 8 : 5) * static_cast<double>(largest) : 0};
   }
 
  protected:

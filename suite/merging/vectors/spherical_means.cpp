@@ -35,9 +35,12 @@ class MultiSlerp final : public CombinedByTensor {
       : normalizes_(normalizes), eps_(eps), of_models_(of_models) {}
 
   void check(const std::string& what, const std::vector<double>& weights) const override {
-    double sum = 0;
-    for (const auto weight : weights) sum += weight;
-    if (normalizes_ && static_cast<float>(sum) == 0.0F)
+    double sum = 0, sizes = 0;
+    for (const auto weight : weights) {
+      sum += weight;
+      sizes += std::fabs(weight);
+    }
+    if (normalizes_ && std::fabs(sum) <= 1e-6 * sizes)
       throw InputError(what + ": the weights add up to 0, and the mean divides by their sum");
   }
 
@@ -47,7 +50,8 @@ class MultiSlerp final : public CombinedByTensor {
     auto w = at::tensor(weights, at::kDouble);
     if (normalizes_) w = w / w.sum();
     const auto norms = gram.diagonal().sqrt();
-    const auto of_units = w / (norms + eps_);
+    const auto divisors = norms + eps_;
+    const auto of_units = at::where(divisors > 0, w / divisors, 0.0);
     const double length = norm_of(of_units, gram);
     constexpr double rounding = 1e-7;                 // less may be that of its square
     if (length < std::max(eps_, rounding)) return w;  // directions cancel: the mean of the tensors
@@ -73,6 +77,7 @@ class Karcher final : public CombinedByTensor {
   bool of_models() const override { return of_models_; }
   at::Tensor factors(const at::Tensor& gram, const std::vector<double>&) const override {
     const auto norms = gram.diagonal().sqrt();
+    if (gram.size(0) == 1) return at::ones_like(norms);
     const auto is_there = norms > tolerance_;
     const auto count = is_there.sum().item<double>();
     if (count == 0) return at::zeros_like(norms);
@@ -86,7 +91,7 @@ class Karcher final : public CombinedByTensor {
   /// c of m = Σ c_t u_t.
   at::Tensor mean_direction(const at::Tensor& cosines, const at::Tensor& w) const {
     auto c = w;
-    if (const double length = norm_of(c, cosines); length < tolerance_) {
+    if (const double length = norm_of(c, cosines); length <= tolerance_) {
       c = at::zeros_like(w);
       c[w.argmax()] = 1;  // they cancel: the first direction that there is
     } else {
@@ -96,11 +101,11 @@ class Karcher final : public CombinedByTensor {
       const auto along = cosines.mv(c).clamp(-1, 1);
       const auto angle = along.acos();
       // Neither the direction itself nor the opposite one says where to go.
-      const auto pulls = w * at::where((angle < tolerance_) | (angle > std::numbers::pi - tolerance_), 0.0,
+      const auto pulls = w * at::where((angle <= tolerance_) | (angle >= std::numbers::pi - tolerance_), 0.0,
                                        angle / angle.sin());
       const auto tangent = pulls - pulls.dot(along) * c;
       const double length = norm_of(tangent, cosines);
-      if (length < tolerance_) break;
+      if (length <= tolerance_) break;
       c = std::cos(length) * c + std::sin(length) / length * tangent;
       c = c / norm_of(c, cosines);
     }
@@ -115,8 +120,9 @@ class Karcher final : public CombinedByTensor {
 std::shared_ptr<const VectorMethod> make_multislerp(config::Section parameters) {
   const bool normalizes = parameters.flag(
       "normalize_weights", "Whether weights are divided by their sum; else they are taken as they are", true);
-  const double eps = parameters.real(
-      "eps", "Is added to norms, and below it a mean direction is none: tensors are averaged", 1e-8, {0, 1});
+  const double eps =
+      parameters.real("eps", "Is added to norms, and below it a mean direction is none: tensors are averaged",
+                      1e-8, {0, 1e-3});
   return std::make_shared<MultiSlerp>(normalizes, eps, read_of_models(parameters, of_what, false));
 }
 

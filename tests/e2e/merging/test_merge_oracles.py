@@ -180,6 +180,9 @@ def test_karcher(four: Models, pair: Models) -> None:
     for models in (four, pair):
         close(models.merged("karcher"), models_by_mergekit(models, "karcher"))
         close(models.merged("karcher", "max_iter = 2"), models_by_mergekit(models, "karcher", max_iter=2))
+        one = '[{ model = "m1" }]'
+        close(models.merged("karcher", models=one), models.vectors()[1])
+        close(models.merged("karcher", "tol = 0.0"), models_by_mergekit(models, "karcher", tol=1e-12))
         by_tensor = {name: formulas.karcher([tau[name] for tau in models.tau], 10, 1e-5) for name in models.base}
         close(models.merged("karcher", 'of = "vectors"'), flat(by_tensor))
 

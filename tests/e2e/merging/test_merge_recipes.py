@@ -255,6 +255,10 @@ VECTORS = {name: text + "merge_method: ties\n" for name, text in TIES.items()} |
     + "merge_method: sce\nparameters: {select_topk: [{filter: mlp, value: [0.1, 1]}, {filter: norm, value: 0.5}]}\n",
     "nearswap": models("model: base", "model: a") + "merge_method: nearswap\nparameters: {t: 0.0001}\n",
     "nearswap over layers": models("model: far") + "merge_method: nearswap\nparameters: {t: [0.001, 0.02]}\n",
+    "nearswap of slices": "slices:\n- sources: [{model: base, layer_range: [0, 4]}, {model: a, layer_range: [0, 4]}]\n"
+    "  parameters: {t: 0.001}\nmerge_method: nearswap\n",
+    "della where all stay": models("{model: a, parameters: {density: 1}}", "{model: b, parameters: {weight: 0.4}}")
+    + "merge_method: della_linear\nparameters: {density: 1, weight: 0.5}\n",
     "multislerp, not normalised": TWO + "merge_method: multislerp\n"
     "parameters: {normalize_weights: false, eps: 1e-6}\n",
 }
@@ -291,6 +295,16 @@ def test_drops_keep_as_much_as_mergekit(method: str, normalize: bool, llamas: Pa
         assert abs(found.abs().mean() / expected.abs().mean() - 1) < 0.05
     noise = 5 * sum(float((tensors(llamas / x)[y] - start[y]).std()) for x in "ab" for y in ["lm_head.weight"])
     assert abs(float((mine["lm_head.weight"] - its["lm_head.weight"]).mean())) < noise / 3200**0.5
+
+
+def test_epsilon_may_be_a_models_own(llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mergekit's own epsilon, 0.15, does not go with the density."""
+    monkeypatch.chdir(llamas)
+    text = models("{model: a, parameters: {epsilon: 0.05}}") + (
+        "merge_method: della\nbase_model: base\nparameters: {density: 0.9, weight: 1}\ndtype: float32\n")
+    mine, start = tensors(ours(llamas, text)), tensors(llamas / "base")
+    kept = torch.cat([(mine[x] != start[x]).flatten() for x in start]).double().mean()
+    assert 0.85 < kept < 0.95
 
 
 def test_arcee_fusion_keeps_what_mergekit_does(llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,11 +430,14 @@ REFUSED = {
                             ["arcee_fusion", "one model"]),
     "probabilities beyond 1": (
         models("{model: a, parameters: {weight: 1, density: 0.9}}") + "merge_method: della\nbase_model: base\n",
-        ["density 0.9 and epsilon 0.15", "between 0 and 1"]),
+        ["density 0.9 and epsilon 0.15", "a smaller epsilon"]),
     "nuslerp of three": (models("model: a", "model: b", "model: far") + "merge_method: nuslerp\n",
                          ["nuslerp", "two models"]),
     "directions that cancel": (models("{model: a, parameters: {weight: 1}}", "{model: b, parameters: {weight: -1}}")
                                + "merge_method: multislerp\n", ["add up to 0"]),
+    "directions that cancel but for rounding": (
+        models("{model: a, parameters: {weight: 0.1}}", "{model: b, parameters: {weight: 0.2}}",
+               "{model: far, parameters: {weight: -0.3}}") + "merge_method: multislerp\n", ["add up to 0"]),
     "half a step": (models("model: a", "model: b") + "merge_method: karcher\nparameters: {max_iter: 1.5}\n",
                     [":5:", "max_iter", "an integer"]),
     "a base that karcher does not see": (models("model: a", "model: b") + "merge_method: karcher\nbase_model: base\n",
