@@ -54,7 +54,7 @@ def _alone(x: Array, y: Array, ranks: bool) -> float:
         return float("nan")
     if ranks:
         a, b = stats.rankdata(a), stats.rankdata(b)
-    # Processors differ in the last digits: of what is 0, or 1/8, the sign or the printed digit would be theirs.
+    # Processors differ in the last digits, which would set the sign of what is 0, or a digit of 1/8.
     return float(np.round(_standard(a) @ _standard(b), 12)) + 0.0
 
 
