@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "suite/error.hpp"
 #include "suite/merging/study_vectors.hpp"
@@ -52,6 +53,16 @@ MergeResult VectorMethod::merge(const ModelsToMerge& models, const Part&,
 void require_alike(const std::string& what, const std::string& method, const std::vector<double>& weights) {
   for (const auto weight : weights)
     if (weight != 1) throw InputError(what + ": " + method + " counts all models alike; expected no weights");
+}
+
+void require_sum(const std::string& what, const std::vector<double>& weights) {
+  double all = 0, sizes = 0;
+  for (const auto weight : weights) {
+    all += weight;
+    sizes += std::fabs(weight);
+  }
+  if (std::fabs(all) <= 1e-6 * sizes || static_cast<float>(all) == 0.0F)
+    throw InputError(what + ": the weights add up to 0, and the mean divides by their sum");
 }
 
 MergedVector merged_vector(const VectorMethod& method, const TaskVectors& vectors,

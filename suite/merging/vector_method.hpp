@@ -59,6 +59,9 @@ class VectorMethod : public Method {
 /// Throws InputError, beginning with `what`, where a weight is not 1, and the method has none.
 void require_alike(const std::string& what, const std::string& method, const std::vector<double>& weights);
 
+/// The same where weights add up to 0, but for rounding, and are divided by their sum.
+void require_sum(const std::string& what, const std::vector<double>& weights);
+
 /// The whole of what a method makes of vectors that count alike; `see(share)` is called after each stretch,
 /// equally often on all ranks of the group, which make it together.
 MergedVector merged_vector(const VectorMethod& method, const TaskVectors& vectors,

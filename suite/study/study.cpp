@@ -58,9 +58,10 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
   auto trained =
       study::trained_blocks(regime(name), model.layout(), model.first_stage(), settings.words_frozen);
   if (regime(name).low_rank) {
+    const auto moved = low_rank();
     const auto& blocks = model.layout().blocks();
     for (std::size_t i = 0; i < blocks.size(); ++i)
-      trained[i] = trained[i] && low_rank().adapts(blocks[i], model.layout());
+      trained[i] = trained[i] && moved.adapts(blocks[i], model.layout());
   }
   // A stand-in for a model that is not there may have nothing of what the regime trains: work is counted as
   // if all were trained.

@@ -321,13 +321,17 @@ class Oracle:
         head = self.heads[t]
         if head.kind in answers.KINDS:
             states = answers.states(self.model, p, x, head.sequences, head.places)
-            if self.words_frozen:
-                return states.flatten(1)
-            return decoder.capped(self.model.config, states @ texts.vocabulary(p).T).flatten(1)
+            return self.read_states(p, states).flatten(1)
         z = self.encode(p, x, begin)
         if not self.reads_words(t):
             return z
         return self.word_logits(p, z, t)
+
+    def read_states(self, p: Parameters, states: Tensor) -> Tensor:
+        """What is linearised of a decoder's states: logits, or they themselves where words are frozen."""
+        if self.words_frozen:
+            return states
+        return decoder.capped(self.model.config, states @ texts.vocabulary(p).T)
 
     def word_logits(self, p: Parameters, z: Tensor, t: int) -> Tensor:
         """The logits of the task's label words, of the features z."""

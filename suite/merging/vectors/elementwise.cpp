@@ -182,14 +182,7 @@ void Elementwise::check(const std::string& what, const std::vector<double>& w) c
     throw InputError(what + ": least_tasks is " + std::to_string(rule.claims) +
                      ", after which nothing stays; expected at most the " + std::to_string(w.size()) +
                      " models");
-  double all = 0, sizes = 0;
-  for (const auto weight : w) {
-    all += weight;
-    sizes += std::fabs(weight);
-  }
-  if (divisor == Divisor::sum_of_weights &&
-      (std::fabs(all) <= 1e-6 * sizes || static_cast<float>(all) == 0.0F))
-    throw InputError(what + ": the weights add up to 0, and the mean divides by their sum");
+  if (divisor == Divisor::sum_of_weights) require_sum(what, w);
   if (divisor != Divisor::voters) return;
   for (const auto weight : w) {
     if (!(weight >= 0)) throw InputError(what + ": a mean of those that agree needs weights of at least 0");

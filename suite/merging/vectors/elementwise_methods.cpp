@@ -12,8 +12,12 @@ namespace {
 
 using weights::MergeRule;
 
-constexpr config::Meaning of_normalize = "Whether the sum is divided by the weights' sum";
 constexpr config::Meaning of_trimming = "The share of each vector's numbers that trimming leaves";
+
+void read_normalize(Elementwise& method, config::Section& parameters) {
+  if (parameters.flag("normalize", "Whether the sum is divided by the weights' sum", false))
+    method.divisor = Divisor::sum_of_weights;
+}
 
 double read_density(config::Section& parameters, double fallback) {
   return parameters.real("density", of_trimming, fallback, config::some_share);
@@ -88,7 +92,7 @@ std::shared_ptr<const VectorMethod> make_linear(config::Section) {
 
 std::shared_ptr<const VectorMethod> make_task_arithmetic(config::Section parameters) {
   auto method = std::make_shared<Elementwise>();
-  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
+  read_normalize(*method, parameters);
   method->rule.rounds_products = true;
   return method;
 }
@@ -104,7 +108,7 @@ std::shared_ptr<const VectorMethod> make_ties(config::Section parameters) {
 std::shared_ptr<const VectorMethod> make_dare_linear(config::Section parameters) {
   auto method = std::make_shared<Elementwise>();
   read_drop(*method, parameters);
-  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
+  read_normalize(*method, parameters);
   method->trim.by_tensor = by_tensor(
       parameters, "What norms are of: the whole vector, or each tensor of the model by itself (mergekit)");
   if (method->trim.by_tensor && !method->keeps_norm)
@@ -157,7 +161,7 @@ std::shared_ptr<Elementwise> read_breadcrumbs(config::Section& parameters) {
 
 std::shared_ptr<const VectorMethod> make_breadcrumbs(config::Section parameters) {
   auto method = read_breadcrumbs(parameters);
-  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
+  read_normalize(*method, parameters);
   return method;
 }
 
@@ -194,7 +198,7 @@ std::shared_ptr<Elementwise> read_ranked_drop(config::Section& parameters) {
 
 std::shared_ptr<const VectorMethod> make_della_linear(config::Section parameters) {
   auto method = read_ranked_drop(parameters);
-  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
+  read_normalize(*method, parameters);
   return method;
 }
 

@@ -16,7 +16,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "suite/error.hpp"
 #include "suite/merging/vectors/combined_by_tensor.hpp"
 
 namespace taugrid::merging {
@@ -35,13 +34,7 @@ class MultiSlerp final : public CombinedByTensor {
       : normalizes_(normalizes), eps_(eps), of_models_(of_models) {}
 
   void check(const std::string& what, const std::vector<double>& weights) const override {
-    double sum = 0, sizes = 0;
-    for (const auto weight : weights) {
-      sum += weight;
-      sizes += std::fabs(weight);
-    }
-    if (normalizes_ && std::fabs(sum) <= 1e-6 * sizes)
-      throw InputError(what + ": the weights add up to 0, and the mean divides by their sum");
+    if (normalizes_) require_sum(what, weights);
   }
 
  protected:

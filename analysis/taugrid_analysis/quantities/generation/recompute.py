@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.func import jvp
 
 from taugrid_analysis.files import text
-from taugrid_analysis.recompute import answers, decoder, texts
+from taugrid_analysis.recompute import answers, texts
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, stored
 from taugrid_analysis.recompute.oracle import Oracle, Parameters
 from taugrid_analysis.run.regimes import STARTS
@@ -129,14 +129,11 @@ def decoded(oracle: Oracle, regime: str, step: Parameters, x: Tensor, most: int)
     ids, used, by = x[:, :, 0], x[:, :, 2], answers.module_of(oracle.model)
     given = torch.full_like(ids[:, :1], by.start(oracle.model))
     said = torch.full((len(ids), most), -1)
-    ended = torch.zeros(len(ids), dtype=torch.bool)
+    ended, last_tokens = torch.zeros(len(ids), dtype=torch.bool), torch.tensor(ends(oracle))
     for k in range(most):
 
         def last(p: Parameters, given: Tensor = given) -> Tensor:
-            states = by.states(oracle.model, p, ids, used, given)[:, -1]
-            if oracle.words_frozen:
-                return states
-            return decoder.capped(oracle.model.config, states @ texts.vocabulary(p).T)
+            return oracle.read_states(p, by.states(oracle.model, p, ids, used, given)[:, -1])
 
         if oracle.regime(regime).linear:
             both = jvp(last, (oracle.theta0,), (step,))
@@ -147,7 +144,7 @@ def decoded(oracle: Oracle, regime: str, step: Parameters, x: Tensor, most: int)
             z = z @ texts.vocabulary(oracle.theta0).T
         chosen = z.detach().argmax(1)
         said[:, k] = torch.where(ended, -1, chosen)
-        ended |= torch.isin(chosen, torch.tensor(ends(oracle)))
+        ended |= torch.isin(chosen, last_tokens)
         given = torch.cat([given, chosen[:, None]], 1)
         if ended.all():
             break
