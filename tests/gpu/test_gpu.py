@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "e2e"))
+import decoder_worlds
 import h5py
 import launch
+import net_worlds
 import world as worlds
 from compare import close_to_rounding, differing, numbers
 
@@ -47,6 +49,21 @@ def test_the_same_run_again_gives_the_same_numbers(world: worlds.World, tmp_path
     first, again = (launch.measure(world.experiment, tmp_path / name, "--device", "cuda", ranks=1)
                     for name in ("first", "again"))
     assert differing(numbers(first), numbers(again)) == []
+
+
+OTHERS = {"resnet": net_worlds.resnet_world, "convnext": net_worlds.convnext_world, "mlp": net_worlds.mlp_world,
+          "decoder": decoder_worlds.gemma_world}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_architectures_give_the_hosts_numbers_and_the_same_again(name: str, tmp_path: Path) -> None:
+    """Convolutions, batch norms, embeddings and attention with masks: their sums on a GPU have a fixed order, too."""
+    experiment = OTHERS[name](tmp_path / "world").experiment
+    expected = launch.measure(experiment, tmp_path / "host", "--device", "cpu")
+    first, again = (numbers(launch.measure(experiment, tmp_path / run, "--device", "cuda", ranks=1))
+                    for run in ("first", "again"))
+    assert differing(first, again) == []
+    close_to_rounding(numbers(expected), first, tolerance=0.02)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
