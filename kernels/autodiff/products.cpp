@@ -70,6 +70,17 @@ std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
   return blocks;
 }
 
+std::vector<at::Tensor> trained_views(const std::vector<at::Tensor>& blocks, const at::Tensor& v) {
+  std::vector<at::Tensor> views(blocks.size());
+  std::int64_t from = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (!blocks[i].requires_grad()) continue;
+    views[i] = v.narrow(0, from, blocks[i].numel()).view(blocks[i].sizes());
+    from += blocks[i].numel();
+  }
+  return views;
+}
+
 Buckets::Buckets(const Layout& layout, const std::vector<bool>& trained, std::int64_t numbers,
                  std::function<void(const at::Tensor&)> ready)
     : ready_(std::move(ready)) {
@@ -177,15 +188,15 @@ ValueAndGradient gradient(const Layout& layout, const Function<at::Tensor>& loss
 }
 
 HessianVectorProduct::HessianVectorProduct(const Layout& layout, const Function<at::Tensor>& loss,
-                                           const at::Tensor& theta)
-    : layout_(layout), blocks_(leaves(layout, theta)) {
+                                           const at::Tensor& theta, const std::vector<bool>& trained)
+    : blocks_(leaves(layout, theta, trained)) {
   const auto value = loss(blocks_);
   loss_ = value.item<double>();
   gradients_ = gradients_of(value, at::ones_like(value), blocks_, true, true);
 }
 
 at::Tensor HessianVectorProduct::operator()(const at::Tensor& v) const {
-  const auto directions = layout_.views(v);
+  const auto directions = trained_views(blocks_, v);
   std::vector<at::Tensor> outputs, cotangents;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     // A gradient that is constant, or that no parameter reaches, adds nothing to H.
@@ -195,12 +206,16 @@ at::Tensor HessianVectorProduct::operator()(const at::Tensor& v) const {
     }
   }
   if (outputs.empty()) return at::zeros_like(v);
-  const auto products = torch::autograd::grad(outputs, blocks_, cotangents, /*retain_graph=*/true,
+  std::vector<at::Tensor> wanted;
+  for (const auto& block : blocks_)
+    if (block.requires_grad()) wanted.push_back(block);
+  const auto products = torch::autograd::grad(outputs, wanted, cotangents, /*retain_graph=*/true,
                                               /*create_graph=*/false, /*allow_unused=*/true);
   if (!product_.defined()) product_ = at::empty_like(v);
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const auto& block = layout_.blocks()[i];
-    put(products[i], product_.narrow(0, block.offset, block.count));
+  std::int64_t from = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    put(products[i], product_.narrow(0, from, wanted[i].numel()));
+    from += wanted[i].numel();
   }
   return product_;
 }

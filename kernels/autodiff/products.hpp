@@ -24,6 +24,10 @@ Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta,
 std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
                                const std::vector<bool>& trained = {});
 
+/// Views of the trained blocks of v, which holds these alone, end to end; for the others an undefined tensor.
+/// `blocks` are of leaves(), and give shapes.
+std::vector<at::Tensor> trained_views(const std::vector<at::Tensor>& blocks, const at::Tensor& v);
+
 /// Stretches of a flat gradient, handed over as the backward pass completes them, so that a sum over ranks
 /// runs beside the rest of it. Always from the end of the vector to its beginning, as backward passes mostly
 /// go, whatever the order they are completed in: every rank hands over the same stretches in the same order.
@@ -59,17 +63,18 @@ struct ValueAndGradient {
 ValueAndGradient gradient(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta,
                           const std::vector<bool>& trained = {});
 
-/// v ↦ H v, H = ∇²L(θ). The graph of ∇L is built once and kept, so a product costs the derivative of
-/// ⟨∇L, v⟩ alone. Memory: the graph of one forward and backward pass over the bound data, and one product,
-/// whose memory the next one takes.
+/// v ↦ H v, H = ∇²L(θ) in the trained blocks, end to end (`trained`: a flag a block, or empty for all). The
+/// graph of ∇L is built once and kept, so a product costs the derivative of ⟨∇L, v⟩ alone. Memory: the graph
+/// of one forward and backward pass over the bound data, and one product, whose memory the next one takes.
 class HessianVectorProduct {
  public:
-  HessianVectorProduct(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta);
-  at::Tensor operator()(const at::Tensor& v) const;  ///< [P] → [P], until the next product
+  HessianVectorProduct(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta,
+                       const std::vector<bool>& trained = {});
+  /// [n] → [n], n being the length of the trained blocks; it holds until the next product.
+  at::Tensor operator()(const at::Tensor& v) const;
   double loss() const { return loss_; }
 
  private:
-  const Layout& layout_;
   std::vector<at::Tensor> blocks_;
   std::vector<at::Tensor> gradients_;
   mutable at::Tensor product_;

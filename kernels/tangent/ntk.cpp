@@ -22,7 +22,7 @@ void mirror(at::Tensor& kernels) {  // [C, n, n], right of the diagonal → left
 
 at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<autodiff::Recorded>& logits,
                     const at::Tensor& theta, const std::vector<std::int64_t>& which, Range rows,
-                    std::int64_t workspace) {
+                    std::int64_t workspace, const std::vector<bool>& trained) {
   autodiff::Recording recording;
   autodiff::record(layout, logits, theta, recording);
   const auto& output = recording.output;  // [N, classes]
@@ -33,7 +33,9 @@ at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<aut
   std::vector<std::vector<std::size_t>> shares_of(recording.tape.outputs.size());
   for (const auto& uses : autodiff::uses_by_block(recording.tape)) {
     const at::NoGradGuard no_grad;
-    const auto& block = layout.blocks()[static_cast<std::size_t>(uses.front()->block)];
+    const auto number = static_cast<std::size_t>(uses.front()->block);
+    if (!trained.empty() && !trained[number]) continue;
+    const auto& block = layout.blocks()[number];
     for (const auto* use : uses) shares_of[use->output].push_back(shares.size());
     shares.emplace_back(uses, block, recording.tape, window, count, workspace);
   }

@@ -21,13 +21,16 @@ constexpr std::int64_t ntk_workspace = std::int64_t{1} << 27;
 /// output: entry [c, i, j] is the inner product of the gradients of logit `which[c]` at samples rows.begin +
 /// i and j. One backward pass a logit serves all samples. The kernel is a sum over parameter blocks, and a
 /// block that the model uses more than once has the sum of its uses' gradients, cross terms included. No [N,
-/// P] Jacobian is ever held: work space is at most about `workspace` numbers.
+/// P] Jacobian is ever held: work space is at most about `workspace` numbers. Gradients are in the trained
+/// blocks
+/// (`trained`: a flag a block, or empty for all).
 at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<autodiff::Recorded>& logits,
                     const at::Tensor& theta, const std::vector<std::int64_t>& which, Range rows,
-                    std::int64_t workspace = ntk_workspace);
+                    std::int64_t workspace = ntk_workspace, const std::vector<bool>& trained = {});
 
-/// Numbers that ntk_gram() holds at once beside the tape and the kernels, for `rows` of `n` samples and `logits`
-/// logits: of a model whose matrices one sample uses as `uses` say (Meter::matrix_uses(), of a recording pass).
+/// Numbers that ntk_gram() holds at once beside the tape and the kernels, for `rows` of `n` samples and
+/// `logits` logits: of a model whose matrices one sample uses as `uses` say (Meter::matrix_uses(), of a
+/// recording pass).
 double ntk_work_space(const autodiff::Layout& layout, const std::vector<autodiff::Meter::MatrixUse>& uses,
                       std::int64_t rows, std::int64_t n, std::int64_t logits,
                       std::int64_t workspace = ntk_workspace);

@@ -33,6 +33,7 @@ TrainingStep::TrainingStep(at::Tensor theta, const autodiff::Layout& layout, std
       adamw_(theta_, layout, trained_, settings_) {}
 
 void TrainingStep::run() {
+  if (!first_.defined()) first_ = theta_.clone();
   losses_.push_back(loss_(theta_, gradient_));
   training::clip_norm(gradient_, clip);
   adamw_.step(gradient_, learning_rate);
@@ -70,15 +71,19 @@ at::Tensor TrainingStep::moved_by_adamw(const at::Tensor& gradient) const {
 }
 
 double TrainingStep::error(const ExactLoss& exact_loss) {
-  const auto before = theta_.to(at::kDouble).clone();
+  if (!first_.defined()) first_ = theta_.clone();
+  const auto at_first = first_.to(at::kDouble);
   at::Tensor gradient;
-  loss_(theta_, gradient);
+  loss_(first_, gradient);
   gradient = gradient.to(at::kDouble);
-
   const double length = gradient.norm().item<double>(), h = 1e-5;
   const auto direction = on_all_blocks(gradient) / length;
-  const double slope = (exact_loss(before + h * direction) - exact_loss(before - h * direction)) / (2 * h);
+  const double slope =
+      (exact_loss(at_first + h * direction) - exact_loss(at_first - h * direction)) / (2 * h);
 
+  const auto before = theta_.to(at::kDouble).clone();
+  loss_(theta_, gradient);
+  gradient = gradient.to(at::kDouble);
   const auto expected_move = moved_by_adamw(gradient);
   run();
   losses_.pop_back();  // the peers compare the timed steps alone

@@ -26,9 +26,10 @@ class TrainingStep {
   void run();
 
   /// Takes one more step and returns the larger of two relative errors, both without a unit: that of ‖∇L‖
-  /// against the slope of the exact loss along ∇L (central differences), and that of the move of θ against
-  /// AdamW's equations in float64 (Loshchilov and Hutter 2019, algorithm 2) for this gradient. Neither
-  /// depends on how many steps were taken before.
+  /// against the slope of the exact loss along ∇L (central differences) where the first step began, and that
+  /// of the move of θ against AdamW's equations in float64 (Loshchilov and Hutter 2019, algorithm 2) for this
+  /// gradient. Neither depends on how many steps were taken before: where a loss has gone to 0, float32
+  /// rounds its gradient away.
   double error(const ExactLoss& exact_loss);
 
   const std::vector<double>& losses() const { return losses_; }
@@ -39,7 +40,7 @@ class TrainingStep {
   at::Tensor on_all_blocks(const at::Tensor& of_trained_blocks) const;
   at::Tensor moved_by_adamw(const at::Tensor& gradient) const;
 
-  at::Tensor theta_, gradient_;
+  at::Tensor theta_, gradient_, first_;  // first_: θ before the first step
   const autodiff::Layout* layout_;
   std::vector<bool> trained_;
   Loss loss_;

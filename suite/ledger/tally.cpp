@@ -27,6 +27,19 @@ constexpr double header_bytes = 300;  // of a unit's file
 
 double number(std::int64_t n) { return static_cast<double>(n); }
 
+/// The part of a pass that is left where the stages before finetune.first_stage have run, by the flops of
+/// products with blocks.
+double part_left(const Study& study) {
+  const auto first = study.model.first_stage();
+  if (first == 0) return 1;
+  const auto& blocks = study.model.layout().blocks();
+  std::vector<bool> behind;
+  for (const auto& block : blocks) behind.push_back(block.stage >= first);
+  const auto& cost = study.model.cost();
+  const double without_blocks = cost.weight_gradient(std::vector<bool>(blocks.size(), false));
+  return (cost.weight_gradient(behind) - without_blocks) / (cost.forward() - without_blocks);
+}
+
 double logits_flops(const Study& study, std::size_t t, std::int64_t n) {
   const auto& readout = study.readouts.of(t);
   return number(n * readout.width(study.model.encoder())) * (4 + 2 * number(readout.classes()));
@@ -139,18 +152,24 @@ Tally& Tally::train(const std::string& name, const training::Training& training,
   const auto trained = study_->trained_blocks(name);
   const auto parameters = 4 * number(study::trained_parameters(trained, study_->model.layout()));
   const auto inputs = training::step_inputs(*study_, name, training, t);
-  const double flops = training::step_flops_an_input(r, trained, cost);
+  // A rehearsal takes its random inputs through all stages; those that are frozen run once an input here.
+  const double f = cost.forward(), flops = training::step_flops_an_input(r, trained, cost);
+  const double skipped = (1 - part_left(*study_)) * f;
+  const auto once = std::min(steps * inputs, study_->tasks.data(t).train.labels.size(0));
+  const double all_flops =
+      number(steps * inputs) * (flops - (r.linear ? 4 : 2) * skipped) + number(once) * skipped;
   const auto optimised = 4 * number(study_->trained_parameters(name));
   // θ, two moments, this gradient and the last one; of a linear step also τ; of factors these and their
   // gradient.
   const double bytes =
       (r.linear ? 2 : 1) * theta_bytes() + 2 * parameters + (r.low_rank ? 4 : 2) * optimised +
       4 * number(share(inputs)) * (r.linear ? cost.alive_in_linear_step() : cost.alive_in_step());
-  add({"train/" + name, number(steps), share(inputs), 0, number(share(inputs)) * flops,
+  const double steps_like_it = all_flops / (number(inputs) * flops);
+  add({"train/" + name, steps_like_it, share(inputs), 0, number(share(inputs)) * flops,
        [study = study_, name](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
          return training::rehearse_update(*study, name, alone, n);
        }},
-      number(steps * inputs) * flops, bytes);
+      all_flops, bytes);
   exchange(static_cast<std::int64_t>(parameters / 4), steps);
   return *this;
 }
@@ -164,14 +183,15 @@ Tally& Tally::hessian(bool linear, std::int64_t points, std::int64_t chunk, std:
   // A linear product has no graph to keep: value 1, tangent 2, backward 2.
   const bool kept = n <= chunk;
   const double graph = linear ? 0 : 3, product = linear ? 5 : 6;
-  const double passes = product + (kept ? graph / number(products) : graph);
+  const double passes = product + (kept ? graph / number(products) : graph), left = part_left(*study_);
+  const auto free = study_->free_parameters();
   const double bytes =
-      number(basis + 6) * theta_bytes() +
-      4 * number(at_once) * (linear ? cost.alive_in_linear_step() : kept_hessian * cost.kept());
-  add({linear ? "hessian/linear" : "hessian/standard", number(products) * chunks, at_once, 0,
+      4 * number(basis + 6) * number(free) +
+      4 * number(at_once) * (linear ? cost.alive_in_linear_step() : left * kept_hessian * cost.kept());
+  add({linear ? "hessian/linear" : "hessian/standard", left * number(products) * chunks, at_once, 0,
        number(at_once) * f * passes, std::move(rehearse)},
-      number(products) * number(points) * f * passes, bytes);
-  exchange(study_->model.layout().size(), products);
+      left * number(products) * number(points) * f * passes, bytes);
+  exchange(free, products);
   return *this;
 }
 
@@ -181,9 +201,10 @@ Tally& Tally::gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, s
   const auto recorded = rows + std::min(beside, chunk);
   const auto passes = std::max<std::int64_t>(1, (beside + chunk - 1) / chunk);
   const double chunks = number(beside + passes * rows) / number(recorded);
-  add({"gram", chunks, recorded, rows, gram_flops(*study_, recorded, rows, share(logits)),
+  const double left = part_left(*study_);
+  add({"gram", left * chunks, recorded, rows, gram_flops(*study_, recorded, rows, share(logits)),
        std::move(rehearse)},
-      chunks * gram_flops(*study_, recorded, rows, logits),
+      left * chunks * gram_flops(*study_, recorded, rows, logits),
       4 * (tangent::ntk_work_space(study_->model.layout(), study_->model.cost().matrix_uses(), rows, recorded,
                                    share(logits)) +
            number(recorded) * study_->model.cost().alive_on_tape()));
@@ -199,28 +220,39 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
   const auto tasks = static_cast<std::int64_t>(edit.tasks.size());
   const bool linear = edit.is_linear();
   logits(b, n, models).sample(b, split, n);
-  switch (edit.kind) {
-    case Kind::start:
-      return linear ? reads(features_bytes(*study_, b)) : forward(b, n, models);
-    case Kind::joint:
-      if (linear) tangent(b, n, models);
-      return forward(b, n, models).reads(theta_bytes());
-    case Kind::terms:
-      if (linear) return reads(static_cast<double>(1 + tasks) * features_bytes(*study_, b));
-      // A single task's vector is added once as it is: its own model.
-      vectors(edit.regime, edit.tasks)
-          .forward(b, n, models)
-          .statistics(edit.regime, edit.tasks, models - (tasks == 1 ? 1 : 0));
-      return holds(static_cast<double>(std::min(models, study_->edits.at_once())) * theta_bytes());
-    case Kind::sum:
-      visit(edit.regime, edit.tasks);
-      break;
-    case Kind::direction:
-      break;
-  }
-  holds(2 * theta_bytes());
-  if (linear) return reads(features_bytes(*study_, b)).tangent(b, n, times);
-  return forward(b, n, models).statistics(edit.regime, edit.tasks, models);
+  const auto begun = load_.work.size();
+  const double flops = load_.flops;
+  const auto passes_of_models = [&]() -> Tally& {
+    switch (edit.kind) {
+      case Kind::start:
+        return linear ? reads(features_bytes(*study_, b)) : forward(b, n, models);
+      case Kind::joint:
+        if (linear) tangent(b, n, models);
+        return forward(b, n, models).reads(theta_bytes());
+      case Kind::terms:
+        if (linear) return reads(static_cast<double>(1 + tasks) * features_bytes(*study_, b));
+        // A single task's vector is added once as it is: its own model.
+        vectors(edit.regime, edit.tasks)
+            .forward(b, n, models)
+            .statistics(edit.regime, edit.tasks, models - (tasks == 1 ? 1 : 0));
+        return holds(static_cast<double>(std::min(models, study_->edits.at_once())) * theta_bytes());
+      case Kind::sum:
+        visit(edit.regime, edit.tasks);
+        break;
+      case Kind::direction:
+        break;
+    }
+    holds(2 * theta_bytes());
+    if (linear) return reads(features_bytes(*study_, b)).tangent(b, n, times);
+    return forward(b, n, models).statistics(edit.regime, edit.tasks, models);
+  };
+  passes_of_models();
+  if (edit.regime.empty()) return *this;
+  const double left = part_left(*study_);
+  for (auto i = begun; i < load_.work.size(); ++i)
+    if (load_.work[i].kind != "exchange") load_.work[i].calls *= left;
+  load_.flops = flops + left * (load_.flops - flops);
+  return *this;
 }
 
 Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,

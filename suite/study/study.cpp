@@ -76,6 +76,18 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
   return trained;
 }
 
+std::vector<bool> Study::free_blocks() const {
+  return model.first_stage() == 0 ? std::vector<bool>{} : trained_blocks("standard");
+}
+
+std::int64_t Study::free_parameters() const {
+  return study::trained_parameters(free_blocks(), model.layout());
+}
+
+Sample Study::free_sample(std::size_t t, std::int64_t n, bool other) const {
+  return samples.of(t, Split::train, n, other && readouts.of(t).reads_places() ? 0 : model.first_stage());
+}
+
 LowRank Study::low_rank() const {
   auto moved = settings.low_rank;
   if (model.is_stand_in()) moved.modules.clear();

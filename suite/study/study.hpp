@@ -53,6 +53,15 @@ struct Study {
   Sample sample(const std::string& regime, std::size_t t, Split split, std::int64_t n) const;
   /// The blocks that the regime trains, as study::trained_blocks() of this model.
   std::vector<bool> trained_blocks(const std::string& regime) const;
+  /// The blocks that curvature and tangent kernels are taken in: those from finetune.first_stage on, whatever
+  /// a regime trains of them. Empty: all.
+  std::vector<bool> free_blocks() const;
+  /// Their length, end to end.
+  std::int64_t free_parameters() const;
+  /// Samples of task t's training split for such derivatives at a state that has θ0's frozen stages. With
+  /// `other` the points are read by another task's head as well: where heads give the model tokens of their
+  /// own, frozen stages have not run yet.
+  Sample free_sample(std::size_t t, std::int64_t n, bool other = false) const;
   /// What a regime of low rank moves; in a stand-in, which has other names, all that it can.
   LowRank low_rank() const;
   /// How many numbers an optimiser of the regime moves: θ's in these blocks, or their factors'.

@@ -24,7 +24,7 @@ autodiff::HessianVectorProduct hessian(const study::Study& study, const models::
           [&](const models::Blocks<at::Tensor>& blocks) {
             return loss(loss.readout.output(encoder, blocks, encoder.encode(blocks, x)));
           },
-          state.theta};
+          state.theta, study.free_blocks()};
 }
 
 }  // namespace taugrid::training

@@ -22,8 +22,8 @@ struct PointsLoss {
   at::Tensor curved(const at::Tensor& z, const at::Tensor& dz) const;
 };
 
-/// v ↦ Hv of the loss over a batch at a state, whose buffers are the stored ones: samples do not mix. The
-/// study and the readout outlive it.
+/// v ↦ Hv of the loss over a batch at a state, in Study::free_blocks(), end to end. Its buffers are the
+/// stored ones: samples do not mix. The study and the readout outlive it.
 autodiff::HessianVectorProduct hessian(const study::Study& study, const models::State& state,
                                        const models::Batch& batch, const PointsLoss& loss);
 

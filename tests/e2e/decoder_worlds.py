@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Small decoders that a test trains for some seconds, a Gemma 2 and a Llama, with their prompts and an experiment each."""
+"""Small decoders that a test trains for some seconds, a Gemma 2 and a Llama, with prompts and an experiment each."""
 
 from pathlib import Path
 from typing import Any

@@ -42,6 +42,16 @@ class Net(nn.Module):
         """The parameters as θ holds them, one after the other."""
         return [name for name, _ in self.named_parameters()]
 
+    def from_stage(self, first: int) -> list[str]:
+        """The parameters of stage `first`, 1 … L + 1, and of all behind it."""
+        names, within = self.order(), {id(p): name for name, p in self.named_parameters()}
+        blocks = [[within[id(p)] for p in stage.parameters()] for stage in self.stages()]
+        if first <= self.last:
+            begin = min(names.index(name) for name in blocks[first - 1])
+        else:
+            begin = max(names.index(name) for name in blocks[-1]) + 1
+        return names[begin:]
+
     def chain(self, embedded: Tensor) -> list[Tensor]:
         """What the embedding gave, and every stage."""
         found = [embedded]

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -479,29 +480,52 @@ class Oracle:
     def largest_eigenvalue(self, regime: str, t: int) -> float:
         """λ_max of the training loss at θ*, or at θ0, with its sign, by ARPACK."""
         x, y = self.points(f"smoothness/{regime}/sample_index", t, "train")
-        theta = self.theta0 if regime in STARTS else self.tuned(regime, t)
+        whole = self.theta0 if regime in STARTS else self.tuned(regime, t)
+        free = self.free(f"smoothness/{regime}")
+        theta = {name: whole[name] for name in free}
 
         def loss(z: Tensor) -> Tensor:
             return self.loss(t, self.logits(t, z), y)
 
         if self.regime(regime).linear:  # linear in θ: H = Jᵀ (∇² of the loss in the output) J
             z = self.through(regime, self.step(regime, {t: 1.0}), x, t)
-            back = vjp(lambda p: self.read(p, x, t), self.theta0)[1]
+            start = {name: self.theta0[name] for name in free}
+            back = vjp(lambda p: self.read(self.theta0 | p, x, t), start)[1]
+            still = {name: torch.zeros_like(p) for name, p in self.theta0.items()}
 
             def product(direction: Parameters) -> Tensor:
-                along = self.tangent(direction, x, t)[1]
+                along = self.tangent(still | direction, x, t)[1]
                 return flat(back(jvp(grad(loss), (z,), (along,))[1])[0])
         else:
-            gradient = grad(lambda p: self.training_loss(regime, t, p, x, y))
+            gradient = grad(lambda p: self.training_loss(regime, t, whole | p, x, y))
 
             def product(direction: Parameters) -> Tensor:
                 return flat(jvp(gradient, (theta,), (direction,))[1])
 
         return largest_eigenvalue(theta, product)
 
-    def gradient_of_logit(self, theta: Parameters, t: int, c: int, x: Tensor) -> Tensor:
-        """∇θ of logit c of task t at one point [1, …]."""
-        return flat(grad(lambda p: self.logits(t, self.read(p, x, t))[0, c])(theta)).detach()
+    def gradient_of_logit(self, theta: Parameters, t: int, c: int, x: Tensor, free: list[str]) -> Tensor:
+        """The gradient of logit c of task t at one point [1, …], in the parameters that are `free`."""
+        moved = {name: theta[name] for name in free}
+        return flat(grad(lambda p: self.logits(t, self.read(theta | p, x, t))[0, c])(moved)).detach()
+
+    def free(self, group: str) -> list[str]:
+        """The parameters that a group's derivatives are in: from the stage that it names on, or all."""
+        names, first = list(self.theta0), int(self.results[group].attrs.get("first_stage", 0))
+        if first == 0:
+            return names
+        if self.of_texts:
+            kept = {name for name in names if self.words_frozen and texts.is_head(name)}
+            return [n for n in names if texts.stage(n, self.model.config) >= first and n not in kept]
+        if isinstance(self.model, Net):
+            return self.model.from_stage(first)
+        layers = {name: re.search(r"\.layers\.(\d+)\.", name) for name in names}
+        below = ("vision_model.embeddings.", "vision_model.pre_layrnorm.")
+        return [
+            name
+            for name, layer in layers.items()
+            if (int(layer[1]) + 1 >= first if layer else not name.startswith(below))
+        ]
 
     def kernel(self, t: int, index: str) -> Tensor:
         """K [classes, n, T, n] of task t's logits at θ0, by contracting whole Jacobians."""

@@ -150,11 +150,11 @@ class Barrier final : public Experiment {
     return found;
   }
 
-  /// vᵀHv of task t's loss at a state, over this rank's points by chunks.
+  /// vᵀHv of task t's loss at a state, over this rank's points by chunks; v of Study::free_blocks().
   at::Tensor curvature(const models::State& state, const at::Tensor& v, std::size_t t, const Range& share,
                        schedule::UnitContext& context) const {
     const FullProducts full;
-    const auto sample = study_.samples.of(t, Split::train, points_);
+    const auto sample = study_.free_sample(t, points_);
     auto sum = study_.sums({});
     const auto& readout = study_.readouts.of(t);
     const auto items = readout.loss_items(sample.labels);
@@ -168,9 +168,21 @@ class Barrier final : public Experiment {
     return sum;
   }
 
+  /// v [P] in Study::free_blocks(), end to end: it is 0 in all others.
+  at::Tensor free_part(const at::Tensor& v) const {
+    const auto free = study_.free_blocks();
+    if (free.empty()) return v;
+    std::vector<at::Tensor> parts;
+    const auto& blocks = study_.model.layout().blocks();
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+      if (free[b]) parts.push_back(v.narrow(0, blocks[b].offset, blocks[b].count));
+    return at::cat(parts);
+  }
+
   store::TensorFile compute(const std::string& name, std::size_t p, schedule::UnitContext& context) const {
     const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
     const auto v = study_.vectors.vector(name, i) - study_.vectors.vector(name, j);
+    const auto free = free_part(v);
     auto loss = study_.sums({2 + static_cast<std::int64_t>(alpha_.size())}), curved = study_.sums({2});
     const auto tasks = data(p);
     const double part = 1 / static_cast<double>(tasks.size());
@@ -182,9 +194,9 @@ class Barrier final : public Experiment {
       if (regime(name).linear) continue;
       const auto share = context.group.share_of(study_.samples.size(t, Split::train, points_));
       auto mine = study_.sums({2});
-      mine[0] = curvature(study_.model.start(), v, t, share, context);
+      mine[0] = curvature(study_.model.start(), free, t, share, context);
       study_.edits.each(Edit::together(name, {i, j}, {0.5}), [&](std::int64_t, const models::State& middle) {
-        mine[1] = curvature(middle, v, t, share, context);
+        mine[1] = curvature(middle, free, t, share, context);
       });
       if (context.group.size() > 1) context.group.all_reduce_sum(mine, "curvature of a pair");
       curved.add_(mine, part);
@@ -204,9 +216,9 @@ class Barrier final : public Experiment {
     const auto term = training::random_term(study_, n);
     return {[this, t, term, n] {
               const FullProducts full;
-              training::hessian(
-                  study_, study_.model.start(), term.batch,
-                  {study_.readouts.of(t), term.labels, static_cast<double>(n)})(study_.model.theta0());
+              training::hessian(study_, study_.model.start(), term.batch,
+                                {study_.readouts.of(t), term.labels, static_cast<double>(n)})(
+                  at::ones({study_.free_parameters()}, study_.model.theta0().options()));
             },
             9 * static_cast<double>(n) * study_.model.cost().forward()};
   }

@@ -18,6 +18,7 @@
 
 #include "kernels/full_products.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/experiments/frozen_below.hpp"
 #include "suite/ledger/results.hpp"
 #include "suite/study/refusals.hpp"
 
@@ -39,6 +40,7 @@ std::vector<OutputGroup> ntk_outputs() {
         {"rank", "task task ntk_logit", "1", "singular vectors that the cut-off kept; 0 where there are none",
          With{.element = Element::int64, .since = 2}},
         {"@cut_off", "", "", "relative to the largest singular value"},
+        frozen_below(),
         {"eigenvalues", "task ntk_logit ntk_point", "", "of K(t,t), descending"},
         sample_rows("train", "ntk_point"),
         {"null_gram", "task ntk_logit ntk_point ntk_draw ntk_point", "",
@@ -108,6 +110,7 @@ class Ntk final : public Experiment {
       out.place(done, group + "/local_energy", boxes, "local_energy");
       out.place(done, group + "/rank", boxes, "rank");
       out.attribute(group, "cut_off", tangent::energy_cut_off);
+      write_frozen_below(out, group, study_);
       out.place(done, group + "/eigenvalues", boxes, "eigenvalues");
       out.put(group + "/sample_index", study_.samples.index(Split::train, points_));
       if (draws_ > 0) write_null(out, done, group, boxes);
@@ -139,7 +142,8 @@ class Ntk final : public Experiment {
     const auto logits = [&](const models::Blocks<autodiff::Recorded>& p) {
       return readout.logits(readout.output(encoder, p, encoder.encode(p, x)));
     };
-    return tangent::ntk_gram(study_.model.layout(), logits, state.theta, which, rows);
+    return tangent::ntk_gram(study_.model.layout(), logits, state.theta, which, rows, tangent::ntk_workspace,
+                             study_.free_blocks());
   }
 
   /// Two logits.
@@ -154,16 +158,20 @@ class Ntk final : public Experiment {
 
   store::TensorFile compute(const std::string& start, std::size_t t, schedule::UnitContext& context) const {
     const FullProducts full;
-    const auto state = start == study_.model.name() ? study_.model.start() : study_.model.random_state();
+    const bool of_theta0 = start == study_.model.name();
+    const auto state = of_theta0 ? study_.model.start() : study_.model.random_state();
+    // What frozen stages gave is θ0's.
+    const auto points_of = [&](std::size_t s, std::int64_t n) {
+      return (of_theta0 ? study_.free_sample(s, n, true) : study_.samples.of(s, Split::train, n))
+          .points.whole();
+    };
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size()), logits = logits_of(t);
     const auto own = static_cast<std::int64_t>(t);
     // Columns: the task's own points, those of the other tasks, and further ones of its own for the null.
-    const auto mine = study_.samples.of(t, Split::train, (1 + draws_) * points_).points.whole();
+    const auto mine = points_of(t, (1 + draws_) * points_);
     std::vector<models::Batch> others;
     for (const auto s : study_.tasks.all())
-      if (s != t)
-        others.push_back(
-            study_.readouts.read_by(t, study_.samples.of(s, Split::train, points_).points.whole()));
+      if (s != t) others.push_back(study_.readouts.read_by(t, points_of(s, points_)));
     if (draws_ > 0) others.push_back(mine.narrow(points_, draws_ * points_));
     const auto all = columns(state, t, mine.narrow(0, points_), others, context);
 

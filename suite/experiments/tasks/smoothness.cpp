@@ -12,6 +12,7 @@
 #include "kernels/full_products.hpp"
 #include "kernels/spectral/spectral.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/experiments/frozen_below.hpp"
 #include "suite/ledger/results.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/training/curvature.hpp"
@@ -32,6 +33,7 @@ std::vector<OutputGroup> smoothness_outputs() {
             {"hvp_count", "task", "1", "Hessian products taken", With{.element = Element::int64}},
             {"@method", "", "", "lanczos or power"},
             {"@tolerance", "", "", "the residual that ends the iteration"},
+            frozen_below(),
             sample_rows("train", "smoothness_point")},
            "[smoothness]"}};
 }
@@ -86,6 +88,7 @@ class Smoothness final : public Experiment {
       out.place(done, group + "/hvp_count", boxes, "hvp_count");
       out.attribute(group, "method", std::string(lanczos_ ? "lanczos" : "power"));
       out.attribute(group, "tolerance", options_.tolerance);
+      write_frozen_below(out, group, study_);
       out.put(group + "/sample_index", study_.samples.index(Split::train, points_));
     }
   }
@@ -106,11 +109,10 @@ class Smoothness final : public Experiment {
   store::TensorFile compute(const Model& model, std::size_t t, schedule::UnitContext& context) const {
     const FullProducts full;
     const auto& group = context.group;
-    const auto sample = study_.samples.of(t, Split::train, points_);
+    const auto sample = study_.free_sample(t, points_);
     const auto n = sample.labels.size(0);
     const auto own = study_.edits.state(model.start ? Edit::start() : Edit::own(model.name, t));
     const auto tau = model.start ? at::Tensor() : study_.vectors.vector(model.name, t);
-    const auto& theta = own.theta;
 
     // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each
     // product otherwise: half as dear again, and never more than one in memory.
@@ -142,8 +144,9 @@ class Smoothness final : public Experiment {
     };
     auto options = options_;
     options.seed = study::seed_for(study_.settings.seed, "hessian/" + study_.tasks.name(t));
-    const auto found = lanczos_ ? spectral::lanczos(hessian, theta, options)
-                                : spectral::power_iteration(hessian, theta, options);
+    const auto like = at::empty({study_.free_parameters()}, own.theta.options());
+    const auto found = lanczos_ ? spectral::lanczos(hessian, like, options)
+                                : spectral::power_iteration(hessian, like, options);
     store::TensorFile file;
     file.tensors["lambda_max"] = at::full({}, found.value, at::kDouble);
     file.tensors["residual"] = at::full({}, found.residual, at::kDouble);
@@ -151,7 +154,8 @@ class Smoothness final : public Experiment {
     return file;
   }
 
-  /// v ↦ H v of the loss over some points of task t, of `whole`, at a model, or of a linear regime's at τ.
+  /// v ↦ H v of the loss over some points of task t, of `whole`, at a model, or of a linear regime's at τ; v
+  /// of Study::free_blocks().
   spectral::LinearOperator product(bool linear, const models::State& at, const at::Tensor& tau, std::size_t t,
                                    const models::Batch& batch, const at::Tensor& labels, double whole) const {
     const auto& layout = study_.model.layout();
@@ -168,8 +172,8 @@ class Smoothness final : public Experiment {
     const auto f = autodiff::jvp(layout, encode, study_.model.theta0(), tau);
     const auto z = (f.value + f.tangent).requires_grad_(true);
     return [this, &layout, encode, loss, z](const at::Tensor& v) {
-      const auto blocks = autodiff::leaves(layout, study_.model.theta0());
-      const auto jv = autodiff::linearised(blocks, layout.views(v), encode);
+      const auto blocks = autodiff::leaves(layout, study_.model.theta0(), study_.free_blocks());
+      const auto jv = autodiff::linearised(blocks, autodiff::trained_views(blocks, v), encode);
       return autodiff::pull_back(blocks, jv.value, loss.curved(z, jv.tangent), v.scalar_type());
     };
   }
@@ -179,20 +183,23 @@ class Smoothness final : public Experiment {
     const auto term = training::random_term(study_, n);
     const bool linear = model.linear;
     const double f = static_cast<double>(n) * study_.model.cost().forward();
+    const auto direction = [this] {
+      return at::ones({study_.free_parameters()}, study_.model.theta0().options());
+    };
     const auto operate = [this, linear, t, term, n] {
       const auto& start = study_.model.start();
       return product(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, static_cast<double>(n));
     };
     if (!linear)
-      return {[this, operate] {
+      return {[operate, direction] {
                 const FullProducts full;
                 const auto apply = operate();
-                apply(apply(study_.model.theta0()));
+                apply(apply(direction()));
               },
               15 * f};
-    return {[this, apply = operate()] {
+    return {[direction, apply = operate()] {
               const FullProducts full;
-              apply(study_.model.theta0());
+              apply(direction());
             },
             5 * f};
   }

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import analysis_command
 import h5py
 import net_worlds
 import numpy as np
@@ -137,7 +138,8 @@ def test_checkpoints_are_whole_models(net: NetWorld, done: Path) -> None:
 
 @pytest.mark.parametrize("name", ["resnet", "closed"])
 def test_stages_that_are_frozen_run_once(name: str, tmp_path: Path) -> None:
-    """Their outputs are kept; without memory for them, they are computed again, and give the same."""
+    """Their outputs are kept; without memory for them, they are computed again, and give the same. Kernels and
+    curvature are those of the parameters behind them."""
     net, frozen = net_worlds.WORLDS[name](tmp_path / "world"), ("--set", "finetune.first_stage=2")
     some = net_worlds.without(net, ("averages", "stitching", "pair_addition", "negation", "cost"))
     kept = measure(some, tmp_path / "kept", *frozen)
@@ -148,6 +150,11 @@ def test_stages_that_are_frozen_run_once(name: str, tmp_path: Path) -> None:
     changed = {name for name in after if after[name].is_floating_point() and (after[name] != before[name]).any()}
     own = ("layer2", "fc", "vit.encoder.layer.1", "vit.layernorm")
     assert changed == {name for name in after if name.startswith(own)}
+    derivatives = ("--only", "ntk", "--only", "smoothness")
+    check = analysis_command.called("recompute", tmp_path / "kept", "--points", "6", *derivatives)
+    assert check.returncode == 0, check.stdout + check.stderr
+    with h5py.File(kept) as file:
+        assert [file[group].attrs["first_stage"] for group in ("ntk/pretrained", "smoothness/standard")] == [2, 2]
 
 
 def test_heads_are_trained_once_and_kept(tmp_path: Path) -> None:

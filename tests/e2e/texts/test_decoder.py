@@ -12,9 +12,7 @@ import torch
 from compare import assert_close, differing, numbers
 from decoder_worlds import gemma_world, llama_world
 from launch import measure
-from text_worlds import (PromptWorld, again, assert_answers_are_learnt, changed_tensors, refused_in_one_line,
-                         with_masks)
-from transformers import AutoModelForCausalLM
+from text_worlds import PromptWorld, again, assert_answers_are_learnt, changed_tensors, refused_in_one_line, with_masks
 from transformers import AutoModelForCausalLM
 
 

@@ -166,6 +166,52 @@ TEST(Gradient, OfTrainedBlocksAloneIsThatPartOfTheWhole) {
   EXPECT_LT(some.size(0), layout.size());
 }
 
+TEST(SecondDerivative, OfTrainedBlocksAloneIsThatPartOfTheWhole) {
+  const auto encoder = make_encoder(tiny, "tiny");
+  const auto& layout = encoder->layout();
+  std::vector<bool> trained;
+  for (const auto& b : layout.blocks()) trained.push_back(b.stage >= 2);
+  const auto part = [&](const at::Tensor& whole) {
+    std::vector<at::Tensor> parts;
+    for (std::size_t i = 0; i < trained.size(); ++i) {
+      const auto& b = layout.blocks()[i];
+      if (trained[i]) parts.push_back(whole.narrow(0, b.offset, b.count));
+    }
+    return at::cat(parts);
+  };
+  const auto pixels = at::randn({2, 3, 16, 16}, at::kDouble);
+  const auto loss = [&](const std::vector<at::Tensor>& p) {
+    return encoder->encode(p, pictures(pixels)).square().sum();
+  };
+  const auto theta = encoder->random_state(1).theta.to(at::kDouble);
+  auto direction = at::randn(theta.sizes(), at::kDouble);
+  const auto along = part(direction).clone();
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    const auto& b = layout.blocks()[i];
+    if (!trained[i]) direction.narrow(0, b.offset, b.count).zero_();
+  }
+  const auto whole = part(autodiff::HessianVectorProduct(layout, loss, theta)(direction)).clone();
+  const auto some = autodiff::HessianVectorProduct(layout, loss, theta, trained)(along);
+  ASSERT_GT(whole.norm().item<double>(), 0);
+  EXPECT_LT((some - whole).norm().item<double>(), 1e-12 * whole.norm().item<double>());
+
+  std::vector<at::Tensor> gradients;
+  for (std::int64_t i = 0; i < 2; ++i) {
+    const auto output = [&](const std::vector<at::Tensor>& p) {
+      return encoder->encode(p, pictures(pixels.narrow(0, i, 1)))[0][1];
+    };
+    gradients.push_back(autodiff::gradient(layout, output, theta, trained).gradient);
+  }
+  const auto jacobian = at::stack(gradients);
+  const auto expected = at::mm(jacobian, jacobian.t());
+  const auto outputs = [&](const std::vector<autodiff::Recorded>& p) {
+    return encoder->encode(p, pictures(pixels));
+  };
+  const auto found =
+      tangent::ntk_gram(layout, outputs, theta, {1}, {0, 2}, tangent::ntk_workspace, trained)[0];
+  EXPECT_LT((found - expected).abs().max().item<double>(), 1e-12 * expected.abs().max().item<double>());
+}
+
 // The table's gradient of the lookup names some rows, that of the product all: one alone, both, by buckets.
 TEST(Gradient, OfAVocabularyThatIsReadAndMultipliedByIsTheSameByBuckets) {
   const auto encoder = make_encoder(

@@ -29,7 +29,8 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         if c >= oracle.heads[t].classes:
             return exact(value, float("nan"))
         points = [oracle.sample("train", task, [row])[0] for task, row in places]
-        first, second = (oracle.gradient_of_logit(start(name), t, c, x) for x in points)
+        free = oracle.free(f"{group}/{name}")
+        first, second = (oracle.gradient_of_logit(start(name), t, c, x, free) for x in points)
         return Reading(value, float(first @ second), 1e-4 * float(first.norm() * second.norm()))
 
     def entry(place: Place) -> Reading:
