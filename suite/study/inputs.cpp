@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "suite/comm/operation.hpp"
 #include "suite/config/canonical.hpp"
@@ -16,6 +17,7 @@
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/digest.hpp"
 #include "suite/store/mapped_file.hpp"
+#include "suite/store/tensor_folder.hpp"
 #include "suite/study/study.hpp"
 
 namespace taugrid::study {
@@ -60,6 +62,13 @@ void link_to(const fs::path& target, const fs::path& link) {
     throw InputError(fmt::format("cannot link {} to {}: {}", link.string(), target.string(), error.message()));
 }
 
+/// The file of a model's tensors; or its parts, and their index.
+std::set<fs::path> files_of(const store::TensorFolder& model) {
+  std::set<fs::path> files = {model.files()};
+  for (const auto& tensor : model.tensors()) files.insert(model.file_of(tensor.first));
+  return files;
+}
+
 }  // namespace
 
 std::string inputs_of(const Study& study, const std::vector<fs::path>& more, const comm::Runtime& runtime) {
@@ -73,8 +82,10 @@ std::string inputs_of(const Study& study, const std::vector<fs::path>& more, con
   }
   for (const auto& regime : study.settings.given) {
     for (const auto t : study.tasks.all()) {
-      paths.push_back(study.vectors.checkpoint_folder(regime, t) / "model.safetensors");
-      contents.emplace_back([path = paths.back()] { return store::digest_of(path); });
+      for (const auto& path : files_of(store::TensorFolder(study.vectors.checkpoint_folder(regime, t)))) {
+        paths.push_back(path);
+        contents.emplace_back([path] { return store::digest_of(path); });
+      }
     }
   }
   for (const auto& path : more) {

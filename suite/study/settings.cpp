@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "suite/hash.hpp"
+#include "suite/store/tensor_folder.hpp"
 #include "suite/study/regime.hpp"
 
 namespace taugrid::study {
@@ -95,8 +96,10 @@ constexpr config::Meaning given_means = {
 /// today.
 void read_given(config::Section section, std::vector<std::string> needed, Settings& settings,
                 InputFiles& files) {
-  settings.checkpoints = section.path(
-      "checkpoints", "The folder RUN/checkpoints of another run, from which the given regimes are read", {});
+  settings.checkpoints = section.path("checkpoints",
+                                      "The folder RUN/checkpoints of another run, or one of models in "
+                                      "REGIME/TASK, from which the given regimes are read",
+                                      {});
   if (settings.checkpoints.empty()) {
     if (section.has("given")) section.refuse("given", "has no folder; name it in finetune.checkpoints");
     return;
@@ -109,11 +112,12 @@ void read_given(config::Section section, std::vector<std::string> needed, Settin
   for (const auto& name : settings.given) {
     InputFile input{name, settings.checkpoints / name, "found"};
     for (const auto& task : settings.tasks) {
-      const auto file = input.path / task / "model.safetensors";
-      if (std::filesystem::exists(file)) continue;
-      if (!files.is_dry_run()) section.refuse("checkpoints", file.string() + " is not there");
+      const auto folder = input.path / task;
+      if (store::TensorFolder::is_in(folder)) continue;
+      const auto problem = (folder / "model.safetensors").string() + " is not there, and no index of parts";
+      if (!files.is_dry_run()) section.refuse("checkpoints", problem);
       input.missing = true;
-      input.state = file.string() + " is not there";
+      input.state = problem;
       break;
     }
     files.list(std::move(input));

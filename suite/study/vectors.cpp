@@ -32,7 +32,7 @@ void Vectors::check_given(bool dry_run) const {
   for (const auto& name : settings_.given) {
     for (const auto t : tasks_.all()) {
       const auto folder = checkpoint_folder(name, t);
-      if (dry_run && !std::filesystem::exists(folder / "model.safetensors")) continue;
+      if (dry_run && !store::TensorFolder::is_in(folder)) continue;
       const ThetaFile file(folder, model_.encoder(), of);
       file.require_start({folder, {}, model_.fingerprint(), of.string()});
       if (start) file.require_as_exact(*start, model_.layout());

@@ -248,14 +248,15 @@ def changes(found: Inputs, tasks: list[str], model: str) -> Iterator[tuple[str, 
         now = digest_task(path) if before else ""
         if now != before:
             yield str(path), before, now
-    weights = {name: digest for name, digest in told.items() if name.endswith("model.safetensors")}
+    of_models = (".safetensors", ".safetensors.index.json")
+    weights = {name: digest for name, digest in told.items() if name.endswith(of_models)}
     for name, before in weights.items():  # task vectors that the run was given
         regime, task = Path(name).parts[-3:-1]
         of_other = Path(name).parent == found.other_start()
-        path = (Path(name).parent if of_other else found.checkpoint(regime, task)) / "model.safetensors"
+        path = (Path(name).parent if of_other else found.checkpoint(regime, task)) / Path(name).name
         now = digest_file(path)
         if now != before:
             yield str(path), before, now
-    rest = [one for name, one in told.items() if not name.endswith((".h5", "model.safetensors"))]
+    rest = [one for name, one in told.items() if not name.endswith((".h5", *of_models))]
     if model and rest and model not in rest:
         yield str(found.model()), rest[0], model

@@ -5,6 +5,7 @@
 One line, the right exit code, nothing lost: afterwards the run goes on to the numbers of an undisturbed one.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import analysis_command
 import h5py
 import pytest
 from compare import differing, numbers
@@ -31,7 +33,8 @@ from launch import (
     units,
     wait_until,
 )
-from world import World
+from safetensors.numpy import load_file, save_file
+from world import TASKS, World
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 LONG = ("--set", "finetune.steps=3000")
@@ -178,6 +181,39 @@ def test_given_checkpoints_that_changed(world: World, run_folder: Path, tmp_path
     text = path.read_bytes()
     path.write_bytes(text[:-1] + bytes([text[-1] ^ 1]))
     complaint(run(2, "run", world.training, "--run-dir", tmp_path / "run", *settings), path, "other contents")
+
+
+def in_parts(folder: Path) -> list[Path]:
+    """Cuts a model's file into two parts with an index, as Hugging Face writes large models."""
+    tensors = load_file(folder / "model.safetensors")
+    names, places = sorted(tensors), {}
+    for number, some in enumerate((names[::2], names[1::2]), 1):
+        part = f"model-0000{number}-of-00002.safetensors"
+        save_file({name: tensors[name] for name in some}, folder / part)
+        places |= dict.fromkeys(some, part)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    (folder / "model.safetensors").unlink()
+    return sorted(folder.glob("model-*"))
+
+
+def test_given_models_in_parts(world: World, run_folder: Path, tmp_path: Path) -> None:
+    """As others fine-tuned them: folders REGIME/TASK that no run of ours wrote."""
+    for task in TASKS:
+        shutil.copytree(run_folder / "checkpoints/standard" / task, tmp_path / "given/standard" / task)
+        parts = in_parts(tmp_path / "given/standard" / task)
+    settings = ("--set", f"finetune.checkpoints={tmp_path / 'given'}", "--set", 'finetune.given=["standard"]', "--set",
+                'finetune.regimes=["standard"]')
+    again = measure(world.training, tmp_path / "run", *settings)
+    before, after = numbers(run_folder / "results.h5"), numbers(again)
+    name = "single_task/standard/accuracy"
+    assert (before[name] == after[name]).all()
+    check = analysis_command.called("recompute", tmp_path / "run", "--only", "single_task", "--points", "6")
+    assert check.returncode == 0 and "inputs" not in check.stderr, check.stdout + check.stderr
+    content = parts[1].read_bytes()
+    parts[1].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    complaint(run(2, "run", world.training, "--run-dir", tmp_path / "run", *settings), parts[1], "other contents")
+    parts[1].unlink()
+    complaint(run(2, "run", world.training, "--run-dir", tmp_path / "new", *settings), parts[1])
 
 
 def test_files_from_the_future(world: World, run_folder: Path, killed: Path, tmp_path: Path) -> None:
