@@ -11,6 +11,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
+#include <limits>
 #include <regex>
 
 #include "suite/bench/case.hpp"
@@ -18,6 +20,7 @@
 #include "suite/bench/report.hpp"
 #include "suite/comm/failure.hpp"
 #include "suite/error.hpp"
+#include "suite/machine/energy.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -27,7 +30,36 @@ constexpr int most_repetitions = 100;
 
 double cpu() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-Row measure(const Case& test, const Options& options, const Fixture& fixture) {
+/// Counts what all ranks take. Repeats a case, untimed, until the slowest counter went on ten times.
+class Energy {
+ public:
+  explicit Energy(const comm::Runtime& runtime)
+      : world_(runtime.world()),
+        meter_(machine::energy_places(runtime)),
+        line_(machine::energy_line(world_, meter_)),
+        counts_(world_.agree(!meter_.source().empty(), "counters of joules")) {
+    const auto intervals =
+        world_.all_gather(at::full({1}, meter_.interval(), at::kDouble), "counters of joules");
+    least_ = 10 * intervals.max().item<double>();
+  }
+  const std::string& line() const { return line_; }
+  void begin() { begun_ = meter_.joules(); }
+  /// Joules of one of `runs` runs that took `seconds` together since begin(), on all ranks alike.
+  double of_a_run(const std::function<double()>& run, std::size_t runs, double seconds) const {
+    if (!counts_) return std::numeric_limits<double>::quiet_NaN();
+    for (; seconds < least_; ++runs) seconds += run();
+    return machine::joules_of_all(world_, meter_.joules() - begun_) / static_cast<double>(runs);
+  }
+
+ private:
+  const comm::Communicator& world_;
+  machine::EnergyMeter meter_;
+  std::string line_;
+  bool counts_;
+  double least_ = 0, begun_ = 0;
+};
+
+Row measure(const Case& test, const Options& options, const Fixture& fixture, Energy& energy) {
   Row row{};
   row.name = test.name;
   try {
@@ -40,6 +72,7 @@ Row measure(const Case& test, const Options& options, const Fixture& fixture) {
     row.bf16 = work.bf16;
     row.bound = work.bound;
     row.warm_up = fixture.timed(work.run);
+    energy.begin();
     double total = 0;
     while (static_cast<int>(row.seconds.size()) < options.repetitions ||
            (total < least_seconds && static_cast<int>(row.seconds.size()) < most_repetitions)) {
@@ -48,6 +81,7 @@ Row measure(const Case& test, const Options& options, const Fixture& fixture) {
       row.cpu_seconds.push_back(cpu() - from);
       total += row.seconds.back();
     }
+    row.joules = energy.of_a_run([&] { return fixture.timed(work.run); }, row.seconds.size(), total);
     row.error = work.error();
     if (work.results && !options.dump.empty()) {
       auto name = test.name;
@@ -135,6 +169,8 @@ int run(int& argc, char**& argv, const Options& options) {
     context.emplace_back("device", runtime.mine().device);
     auto peaks = machine::measure_peaks(runtime.device());
     context.emplace_back("ranks", std::to_string(world.size()));
+    Energy energy(runtime);
+    context.emplace_back("joules", energy.line());
     say([&] {
       fmt::print("# {}\n", on_device ? "on a device: the host's cases of merges, units and files are left out"
                                      : "no GPU here: the cases gpu/… are left out");
@@ -142,7 +178,7 @@ int run(int& argc, char**& argv, const Options& options) {
     });
     std::vector<Row> rows;
     for (const auto& test : cases) {
-      rows.push_back(measure(test, options, fixture));
+      rows.push_back(measure(test, options, fixture, energy));
       if (world.size() == 1 && rows.back().bound.name.empty() &&
           rows.back().share(peaks) > 1) {  // the machine was busy when its peaks were measured
         const auto again = machine::measure_peaks(runtime.device());

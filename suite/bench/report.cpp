@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "suite/machine/figure_of_merit.hpp"
 #include "suite/store/atomic_file.hpp"
@@ -61,6 +63,15 @@ std::string Row::bound_by(const machine::Peaks& peaks) const {
   return flops / flops_peak(peaks) > bytes / peaks.bytes ? "products" : "triad";
 }
 
+std::pair<double, std::string> Row::energy() const {
+  if (unit == "numbers" || unit == "B") return {joules / (1e-9 * bytes), "J/GB"};
+  const auto without = [this](std::string_view end) { return unit.substr(0, unit.size() - end.size()); };
+  const auto one = unit.ends_with("ies")    ? without("ies") + "y"
+                   : unit.ends_with("sses") ? without("es")
+                                            : without("s");
+  return {joules / items, "J/" + one};
+}
+
 void print_peaks(const machine::Peaks& peaks) {
   fmt::print("# peak: matrix product {:.1f} Gflop/s{}, triad {:.1f} GB/s\n", peaks.flops / 1e9,
              peaks.bf16_flops > 0 ? fmt::format(" ({:.1f} in bfloat16)", peaks.bf16_flops / 1e9) : "",
@@ -103,6 +114,9 @@ void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows) {
     if (!row.valid()) continue;
     machine::print_figure_of_merit(row.name + "/rate", row.items / row.median(), row.unit + "/s");
     machine::print_figure_of_merit(row.name + "/share", row.share(peaks), "1");
+    if (std::isnan(row.joules)) continue;
+    const auto [joules, unit] = row.energy();
+    machine::print_figure_of_merit(row.name + "/energy", joules, unit);
   }
 }
 
@@ -164,6 +178,7 @@ void write_json(const std::filesystem::path& path, const Context& context, const
     e["relative_error"] = row.error;
     e["tolerance"] = row.tolerance;
     e["valid"] = row.valid();
+    if (!std::isnan(row.joules)) e["joules"] = row.joules;
     if (!row.failure.empty()) {
       e["error_occurred"] = true;
       e["error_message"] = row.failure;

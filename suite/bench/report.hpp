@@ -4,7 +4,9 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "suite/bench/case.hpp"
@@ -23,6 +25,7 @@ struct Row {
   bool bf16 = false;    ///< measured against that peak
   Bound bound = {};     ///< in place of the peaks, where it has a name
   std::string failure;  ///< an exception's text; empty: none
+  double joules = std::numeric_limits<double>::quiet_NaN();  ///< of a run; NaN where nothing counts them
 
   bool valid() const { return failure.empty() && error <= tolerance; }  // false for NaN
   double median() const;
@@ -33,6 +36,8 @@ struct Row {
   double share(const machine::Peaks& peaks) const;
   /// What share() is of: "products", "triad", or the name of the case's own bound.
   std::string bound_by(const machine::Peaks& peaks) const;
+  /// Joules an item, and the unit: "J/image"; of merges and files, which move bytes, "J/GB".
+  std::pair<double, std::string> energy() const;
   double flops_peak(const machine::Peaks& peaks) const { return bf16 ? peaks.bf16_flops : peaks.flops; }
 };
 
@@ -41,8 +46,8 @@ using Context = std::vector<std::pair<std::string, std::string>>;
 void print_peaks(const machine::Peaks& peaks);
 void print_header(const Context& context, const machine::Peaks& peaks);
 void print_row(const Row& row, const machine::Peaks& peaks);
-/// Figures of merit: the machine's peaks, and of every valid row its rate and its share of the peak that
-/// bounds.
+/// Figures of merit: the machine's peaks, and of every valid row its rate, its share of the peak that bounds,
+/// and its energy, where something counts joules.
 void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows);
 /// "# verdict: …"; true if all rows are valid.
 bool print_verdict(const std::vector<Row>& rows);

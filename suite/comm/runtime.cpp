@@ -20,6 +20,7 @@
 
 #include "suite/comm/detail/device.hpp"
 #include "suite/comm/detail/parts.hpp"
+#include "suite/comm/sharing.hpp"
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
 
@@ -260,6 +261,9 @@ void Runtime::limit_stops(std::chrono::duration<double> limit) {
   parts_->monitor->limit_stops(limit.count());
 }
 at::Device Runtime::device() const { return parts_->start.device.place; }
+DeviceSharing device_sharing(const Runtime& runtime) {
+  return {runtime.parts().start.device.identity, runtime.parts().ranks_on_device};
+}
 
 void Runtime::set_threads(int threads) {
   auto& self = *parts_;
@@ -302,6 +306,7 @@ void Runtime::set_threads(int threads) {
                       card.host.data(), card.device.data()));
     }
   }
+  if (!device.identity.empty()) self.ranks_on_device = devices[mine.identity.data()];
   if (!device.warning.empty()) self.warnings.push_back(device.warning);
   if (const char* given = std::getenv("SLURM_CPUS_PER_TASK");
       given != nullptr && device.place.is_cpu() && std::atoi(given) > threads) {

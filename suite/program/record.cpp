@@ -120,6 +120,10 @@ Finish read_finished(const schedule::RunFolder& folder, const std::vector<schedu
     const auto header = folder.read_metadata(unit.key);
     finish.rows.push_back(
         {unit.key, std::stoi(header.at("rank")), std::stod(header.at("seconds")), header.at("device")});
+    if (const auto joules = header.find("joules"); joules != header.end()) {
+      finish.rows.back().joules = std::stod(joules->second);
+      finish.rows.back().energy_source = header.at("energy_source");
+    }
     for (const auto& [name, value] : header) hash = fnv1a(name + '\0' + value + '\0', hash);
     if (const auto maker = header.find("computed_by"); maker != header.end()) makers.insert(maker->second);
   }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "suite/comm/device.hpp"
@@ -14,6 +15,7 @@
 #include "suite/config/config.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/machine/energy.hpp"
 #include "suite/machine/figure_of_merit.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
@@ -77,7 +79,8 @@ double flops_of(const std::vector<schedule::WorkUnit>& units) {
 void write_results(comm::Runtime& runtime, const study::Study& study,
                    const experiments::Experiments& experiments, const schedule::RunFolder& folder,
                    const std::vector<schedule::WorkUnit>& units, const Finish& finish, bool mixed,
-                   const std::string& command_line, const std::string& started) {
+                   const std::string& command_line, const std::string& started,
+                   const machine::EnergyMeter& energy) {
   const comm::Doing doing("writing results.h5");
   store::ResultsWriter file(folder.path() / "results.h5", runtime.world(), &runtime.stop());
   ledger::Results out(file, experiments::contents_of(experiments, study, run_outputs()));
@@ -155,16 +158,22 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
     devices.push_back(rank.device);
   }
   out.attribute("/provenance", "model_flops", flops_of(units));  // how large the work is
+  if (const double joules = machine::joules_of_all(world, energy.joules()); !std::isnan(joules)) {
+    out.attribute("/provenance", "joules", joules);
+    out.attribute("/provenance", "energy_source",
+                  of_first_rank(world, {{"energy_source", energy.source()}}, "counters of joules")[0].second);
+  }
   out.attribute("/provenance", "hosts", hosts);
   out.attribute("/provenance", "devices", devices);
   file.commit();
 }
 
 /// A speed only where this call did all of the work.
-void print_figures(const schedule::RunReport& report, double seconds,
+void print_figures(const schedule::RunReport& report, double seconds, double joules,
                    const std::vector<schedule::WorkUnit>& units) {
   machine::print_figure_of_merit("run/time", seconds, "s");
   machine::print_figure_of_merit("run/units", static_cast<double>(report.computed), "units");
+  if (!std::isnan(joules)) machine::print_figure_of_merit("run/energy", joules, "J");
   if (report.skipped > 0 || seconds <= 0) return;
   machine::print_figure_of_merit("run/rate", static_cast<double>(report.computed) / seconds, "units/s");
   machine::print_figure_of_merit("run/speed", flops_of(units) / seconds, "flop/s");
@@ -202,6 +211,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   runtime.check_launcher();
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
   runtime.limit_stops(std::chrono::duration<double>(options.stop_within));
+  const machine::EnergyMeter energy(machine::energy_places(runtime));
   auto config = config::Config::load(options.experiment, options.overrides);
   study::Study study(config, runtime.device(), runtime.ranks_on_host());
   const auto experiments = experiments::make_experiments(config, study);
@@ -240,6 +250,8 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
     for (const auto& note : study.model.notes()) fmt::print(stderr, "# {}\n", as_line(note));
   }
   runtime.print_warnings();
+  const auto counted = machine::energy_line(runtime.world(), energy);
+  if (first) fmt::print(stderr, "# joules: {}\n", counted);
   const auto started = started_utc(runtime.world(), folder.path());
 
   const auto units = experiments::units_of(experiments, study, folder);
@@ -247,6 +259,8 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   schedule::Options how;
   how.ranks_per_unit = study.settings.ranks_per_unit;
   how.header["computed_by"] = computed_by(runtime);
+  how.joules = [&energy] { return energy.joules(); };
+  how.energy_source = energy.source();
   const auto report = schedule::run_units(runtime, folder, units, how);
 
   // Rank 0 alone reads the headers: of 10,000 units on 512 ranks, all would open five million files.
@@ -259,13 +273,14 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   });
   if (runtime.world().patient_broadcast(up_to_date ? 1 : 0, 0, "whether results.h5 is up to date") == 0) {
     write_results(runtime, study, experiments, folder, units, finish, makers.size() > 1, options.command_line,
-                  started);
+                  started, energy);
     schedule::on_first_rank(runtime.world(), "digest of results.h5", [&] { keep_digest(results); });
   }
+  const double joules = machine::joules_of_all(runtime.world(), energy.joules());
   if (first) {
     fmt::print(stderr, "taugrid: {} units computed, {} found finished, {:.1f} s\n", report.computed,
                report.skipped, runtime.elapsed());
-    print_figures(report, runtime.elapsed(), units);
+    print_figures(report, runtime.elapsed(), joules, units);
     fmt::print("{}\n", results.string());
   }
 }
@@ -284,7 +299,10 @@ std::vector<ledger::OutputGroup> run_outputs() {
         {"@started_utc", "", "", "when the run was first started"},
         {"@finished_utc", "", "", "when this file was written"},
         {"@units_digest", "", "", "of all units' files"},
-        {"units", "unit", "", "of each unit its key, rank, seconds and device", With{.table = true}}}},
+        {"units", "unit", "",
+         "of each unit its key, rank, seconds, device, and, where something counts them, joules and "
+         "energy_source",
+         With{.table = true}}}},
       {"/tasks",
        "the tasks",
        {{"name", "task", "", "its name", With{.text = true, .scale = "task"}},
@@ -320,7 +338,11 @@ std::vector<ledger::OutputGroup> run_outputs() {
          With{.element = Element::int64, .when = "buffers = \"recompute\""}}}},
       {"/provenance",
        "where and by what the numbers were computed",
-       {{"@NAME", "", "",
+       {{"@joules", "", "", "of the last start, in joules, all ranks' together, until this file was written",
+         With{.when = "something counts them"}},
+        {"@energy_source", "", "", "what counted them on rank 0: pm_counters, rapl, hwmon, nvml",
+         With{.when = "something counts them"}},
+        {"@NAME", "", "",
          "versions as compiled and as loaded, the launcher's variables, seed, ranks, hosts, devices, "
          "precision: an "
          "allow-list"}}},

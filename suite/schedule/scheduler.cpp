@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -205,6 +207,7 @@ class Worker {
     const comm::Doing doing("unit " + unit.key);
     log_.info("start " + unit.key);
     const double start = runtime_.elapsed();
+    const double joules_before = joules_so_far();
     UnitContext context{group, runtime_.stop(), folder_.scratch_path(unit.key), progress_of(number, group)};
     store::create_folders(context.scratch);
     store::TensorFile file;
@@ -219,11 +222,16 @@ class Worker {
       throw;
     }
     const double seconds = runtime_.elapsed() - start;
+    const double joules = joules_of(group, joules_so_far() - joules_before);
     if (group.rank() == 0) {
       file.metadata["key"] = unit.key;
       file.metadata["rank"] = std::to_string(runtime_.world().rank());
       file.metadata["seconds"] = fmt::format("{:.6f}", seconds);
       file.metadata["device"] = runtime_.mine().device;
+      if (!std::isnan(joules)) {
+        file.metadata["joules"] = fmt::format("{:.6f}", joules);
+        file.metadata["energy_source"] = options_.energy_source;
+      }
       file.metadata["digest"] = detail::digest_of(file);
       file.metadata.insert(options_.header.begin(), options_.header.end());
       folder_.commit(unit.key, file);
@@ -231,6 +239,18 @@ class Worker {
     }
     log_.info(fmt::format("end {} {:.3f} s", unit.key, seconds));
     return true;
+  }
+
+  double joules_so_far() const {
+    return options_.joules ? options_.joules() : std::numeric_limits<double>::quiet_NaN();
+  }
+
+  // Its ranks' together; NaN where one of them counts none.
+  double joules_of(const comm::Communicator& group, double mine) const {
+    if (!options_.joules || group.size() == 1) return mine;
+    auto sum = at::full({1}, mine, at::kDouble);
+    group.all_reduce_sum(sum, "joules of a unit");
+    return sum.item<double>();
   }
 
   // No rank's part of the result may rest on an input that changed.

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <stdexcept>
 #include <system_error>
 
@@ -497,47 +498,64 @@ void ResultsWriter::attribute(const std::string& object, const std::string& name
 }
 
 void ResultsWriter::units(const std::vector<UnitRow>& rows) {
+  const auto numbers = sizeof(std::int32_t) + 2 * sizeof(double);
   agree("units", [&] {
     require_new("/units");
-    std::size_t longest = sizeof(std::int32_t) + sizeof(double);
+    std::size_t longest = numbers;
     for (const UnitRow& row : rows) {
-      longest = std::max(longest, row.key.size() + row.device.size());
+      longest = std::max(longest, row.key.size() + row.device.size() + row.energy_source.size());
     }
-    reserve({static_cast<std::int64_t>(rows.size())}, 2 * longest + sizeof(std::int32_t) + sizeof(double));
+    reserve({static_cast<std::int64_t>(rows.size())}, 2 * longest + numbers);
   });
   Json table = Json::array();
   if (rank_ == 0) {
     for (const UnitRow& row : rows) {
-      table.push_back({row.key, row.rank, row.seconds, row.device});
+      table.push_back({row.key, row.rank, row.seconds, row.device,
+                       std::isnan(row.joules) ? Json() : Json(row.joules), row.energy_source});
     }
   }
   table = decode(broadcast(encode(table)));
   agree("units", [&] {
-    std::size_t key = 1;
-    std::size_t device = 1;
-    for (const Json& row : table) {
-      key = std::max(key, row[0].get_ref<const std::string&>().size());
-      device = std::max(device, row[3].get_ref<const std::string&>().size());
-    }
+    const auto text_of = [](const Json& row, std::size_t place) -> const std::string& {
+      return row[place].get_ref<const std::string&>();
+    };
+    const auto longest = [&](std::size_t place) {
+      std::size_t most = 1;
+      for (const Json& row : table) most = std::max(most, text_of(row, place).size());
+      return most;
+    };
+    const std::size_t key = longest(0), device = longest(3), source = longest(5);
+    const bool counted =
+        std::any_of(table.begin(), table.end(), [](const Json& row) { return !row[4].is_null(); });
     const std::size_t at_rank = key;
     const std::size_t at_seconds = at_rank + sizeof(std::int32_t);
     const std::size_t at_device = at_seconds + sizeof(double);
-    const std::size_t size = at_device + device;
+    const std::size_t at_joules = at_device + device;
+    const std::size_t at_source = at_joules + sizeof(double);
+    const std::size_t size = counted ? at_source + source : at_joules;
     const Handle type = own(H5Tcreate(H5T_COMPOUND, size), "/units");
     check(H5Tinsert(type, "key", 0, text_type(key)), "/units");
     check(H5Tinsert(type, "rank", at_rank, H5T_STD_I32LE), "/units");
     check(H5Tinsert(type, "seconds", at_seconds, H5T_IEEE_F64LE), "/units");
     check(H5Tinsert(type, "device", at_device, text_type(device)), "/units");
+    if (counted) {
+      check(H5Tinsert(type, "joules", at_joules, H5T_IEEE_F64LE), "/units");
+      check(H5Tinsert(type, "energy_source", at_source, text_type(source)), "/units");
+    }
     std::vector<char> bytes(size * table.size());
     for (std::size_t i = 0; i < table.size(); ++i) {
       const Json& row = table[i];
       const auto rank = row[1].get<std::int32_t>();
       const auto seconds = row[2].get<double>();
       char* line = bytes.data() + i * size;
-      row[0].get_ref<const std::string&>().copy(line, key);
+      text_of(row, 0).copy(line, key);
       std::memcpy(line + at_rank, &rank, sizeof rank);
       std::memcpy(line + at_seconds, &seconds, sizeof seconds);
-      row[3].get_ref<const std::string&>().copy(line + at_device, device);
+      text_of(row, 3).copy(line + at_device, device);
+      if (!counted) continue;
+      const auto joules = row[4].is_null() ? std::numeric_limits<double>::quiet_NaN() : row[4].get<double>();
+      std::memcpy(line + at_joules, &joules, sizeof joules);
+      text_of(row, 5).copy(line + at_source, source);
     }
     put_rows("/units", type, static_cast<std::int64_t>(table.size()), bytes.data());
     attach(find("/units"), {"unit"});

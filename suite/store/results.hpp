@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <variant>
@@ -26,6 +27,8 @@ struct UnitRow {
   std::int32_t rank = 0;
   double seconds = 0;
   std::string device;
+  double joules = std::numeric_limits<double>::quiet_NaN();  ///< NaN where nothing counted them
+  std::string energy_source = {};                            ///< what counted them
 };
 
 /// Part of a data set: a box at `start` of extent `count`, its elements row-major at `data`.

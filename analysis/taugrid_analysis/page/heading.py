@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 
 from taugrid_analysis.run.opened import Run
@@ -36,6 +37,10 @@ def heading(run: Run) -> list[tuple[str, str]]:
         found.append(("machine", " ".join(place)))
     if units:
         found.append(("work", f"{len(units)} units, {sum(unit.seconds for unit in units):,.0f} rank-seconds"))
+    joules = [unit.joules for unit in units if math.isfinite(unit.joules)]
+    if joules:
+        sources = ", ".join(sorted({unit.energy_source for unit in units if unit.energy_source}))
+        found.append(("energy", f"{sum(joules):,.0f} J of {len(joules)} units, by {sources}"))
     found.append(("time", _period(results.root("started_utc"), results.root("finished_utc"))))
     found.append(("version", f"taugrid {results.root('taugrid_version')}, {results.root('git_revision')}"))
     if run.missing:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -22,6 +23,8 @@ class Unit:
     rank: int
     seconds: float
     device: str
+    joules: float = math.nan  # of all its ranks; NaN where nothing counted them
+    energy_source: str = ""  # what counted them: rapl, nvml, …
 
     @property
     def kind(self) -> str:

@@ -8,6 +8,7 @@ and so on. A group that is absent reads as None; one that is there but broken is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -239,8 +240,17 @@ class Results:
         missing = {"key", "rank", "seconds", "device"} - set(rows.dtype.names or ())
         if missing:
             raise InputError(f"lacks {sorted(missing)}", f"{self.path}:/units", "key, rank, seconds, device")
+        # Older files have none, nor files of machines without counters.
+        counted = {"joules", "energy_source"} <= set(rows.dtype.names or ())
         return [
-            Unit(label(row["key"]), int(row["rank"]), float(row["seconds"]), label(row["device"]))
+            Unit(
+                label(row["key"]),
+                int(row["rank"]),
+                float(row["seconds"]),
+                label(row["device"]),
+                float(row["joules"]) if counted else math.nan,
+                label(row["energy_source"]) if counted else "",
+            )
             for row in rows
         ]
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The commands about speed: compare, check, history, scaling."""
+"""The commands about speed and energy: compare, check, history, scaling, energy."""
 
 from __future__ import annotations
 
@@ -120,6 +120,17 @@ def add(commands: Any) -> None:
     scaling.add_argument("--weak", action="store_true", help="the work grew with the ranks")
     picture(scaling)
 
+    energy = command(
+        "energy", "joules of a finished run: of its units by kind, and what Slurm counted", exits=PRINTED
+    )
+    energy.add_argument("run", type=Path, metavar="RUN", help="run folder, or its results.h5")
+    energy.add_argument(
+        "--sacct",
+        type=Path,
+        metavar="FILE",
+        help="what sacct printed elsewhere, where this machine cannot ask it: docs/figures_of_merit.md",
+    )
+
 
 def run(options: argparse.Namespace) -> int:
     return COMMANDS[options.command](options)
@@ -188,6 +199,13 @@ def _scaling(options: argparse.Namespace) -> int:
     return 0
 
 
+def _energy(options: argparse.Namespace) -> int:
+    from taugrid_analysis.speed import energy
+
+    _print(options, energy.tables(options.run, options.sacct))
+    return 0
+
+
 def _save(out: Path, kind: str, picture: Figure) -> None:
     from taugrid_analysis.page import style
 
@@ -199,4 +217,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
     "history": _history,
     "scaling": _scaling,
+    "energy": _energy,
 }

@@ -37,6 +37,7 @@ struct Parts {
   struct sigaction old_term {};
   struct sigaction old_usr1 {};
   std::vector<RankInfo> ranks;
+  int ranks_on_device = 1;  ///< of this rank
   std::vector<std::string> warnings;
   std::unique_ptr<Monitor> monitor;
 };

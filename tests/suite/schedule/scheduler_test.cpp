@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "suite/error.hpp"
@@ -154,7 +155,36 @@ TEST_F(Scheduler, ComputesEachUnitOnce) {
   EXPECT_LT(std::stoi(metadata.at("rank")), world.size());
   EXPECT_EQ(metadata.at("device"), "cpu");
   EXPECT_GE(std::stod(metadata.at("seconds")), 0);
+  EXPECT_FALSE(metadata.contains("joules"));  // nothing counts them
   EXPECT_TRUE(fs::is_empty(base / "run/scratch"));
+}
+
+TEST_F(Scheduler, JoulesOfAUnitAreThoseOfAllItsRanks) {
+  const int width = std::min(2, world.size());
+  const bool odd = world.rank() % 2 == 1;
+  double mine = 10, other = std::numeric_limits<double>::quiet_NaN();
+  std::vector<WorkUnit> units;
+  for (const auto* key : {"a", "b", "c"}) {
+    units.push_back(unit(key));
+    units.back().compute = [&, compute = units.back().compute](UnitContext& context) {
+      mine += odd ? 3 : 1.5;
+      return compute(context);
+    };
+  }
+  const RunFolder folder(world, base / "run", "");
+  schedule::Options how{.ranks_per_unit = width, .show_progress = false};
+  how.joules = [&] { return mine; };
+  how.energy_source = "rapl";
+  run_units(runtime, folder, {units[0], units[1]}, how);
+  for (const auto* key : {"a", "b"}) {
+    const auto metadata = folder.read_metadata(key);
+    EXPECT_NEAR(std::stod(metadata.at("joules")), width == 1 ? 1.5 : 4.5, 1e-6);
+    EXPECT_EQ(metadata.at("energy_source"), "rapl");
+  }
+  if (width == 1) return;
+  how.joules = [&] { return odd ? other : mine; };  // one of its ranks cannot read its counter
+  run_units(runtime, folder, units, how);
+  EXPECT_FALSE(folder.read_metadata("c").contains("joules"));
 }
 
 TEST_F(Scheduler, AJobKilledJustAfterACommitLeavesNoScratch) {

@@ -150,6 +150,25 @@ TEST_F(Results, ContentIsWhatTheRanksWrote) {
   EXPECT_EQ(file.number_attribute("/", "absent"), std::nullopt);
 }
 
+TEST_F(Results, UnitsHaveJoulesWhereSomethingCountsThem) {
+  const auto table = [&](const std::string& name, const std::vector<UnitRow>& rows) {
+    ResultsWriter writer(folder_ / name, comm::Communicator(MPI_COMM_WORLD));
+    writer.units(rank_ == 0 ? rows : std::vector<UnitRow>{});
+    writer.commit();
+    return Hdf5File(folder_ / name);
+  };
+  const auto counted = table("counted.h5", {{"u/0", 0, 0.5, "cpu"}, {"u/1", 1, 1.5, "NVIDIA", 20.25, "rapl+nvml"}});
+  const auto joules = counted.text_and_number("/units", "key", "joules");
+  ASSERT_EQ(joules.size(), 2U);
+  EXPECT_TRUE(std::isnan(joules[0].second));
+  EXPECT_EQ(joules[1], (std::pair<std::string, double>{"u/1", 20.25}));
+  EXPECT_EQ(counted.text_and_number("/units", "energy_source", "seconds")[1],
+            (std::pair<std::string, double>{"rapl+nvml", 1.5}));
+  const auto uncounted = table("uncounted.h5", {{"u/0", 0, 0.5, "cpu"}});
+  EXPECT_EQ(uncounted.text_and_number("/units", "device", "seconds")[0], (std::pair<std::string, double>{"cpu", 0.5}));
+  EXPECT_ANY_THROW(uncounted.text_and_number("/units", "key", "joules"));
+}
+
 TEST_F(Results, ScalesAreAttached) {
   write(folder_ / "r.h5", MPI_COMM_WORLD);
   const Handle file = own(H5Fopen((folder_ / "r.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open");
