@@ -85,6 +85,10 @@ int start(int argc, char** argv) {
       app.add_subcommand("bench", "Measure this build's speed on this machine, and check what it computes");
   bench->add_option("--filter", bench_options.filter,
                     "Only cases whose name matches this regular expression");
+  bench
+      ->add_option("--size", bench_options.size,
+                   "Which cases: small (seconds), medium (minutes), or large (also those on disk) [medium]")
+      ->check(CLI::IsMember({"small", "medium", "large"}));
   bench->add_option("--json", bench_options.json, "Write the figures to this file, as google/benchmark does");
   bench->add_option("--repetitions", bench_options.repetitions, "Timed runs of a case, at least [5]")
       ->check(CLI::PositiveNumber);

@@ -69,6 +69,7 @@ class TaugridBench(Figures):
     """The bench of one process; each case compares its result with another computation."""
 
     descr = "taugrid bench"
+    size = variable(str, value="medium")  # small, medium or large
     cases = variable(str, value="")
     repetitions = variable(int, value=5)
     threads = variable(int, value=1)
@@ -78,7 +79,8 @@ class TaugridBench(Figures):
         self.num_tasks = 1
         self.num_cpus_per_task = self.threads
         self.env_vars["OMP_NUM_THREADS"] = self.threads
-        self.executable_opts = ["bench", "--device", self.device, "--repetitions", str(self.repetitions)]
+        self.executable_opts = ["bench", "--device", self.device, "--repetitions", str(self.repetitions),
+                                "--size", self.size]
         if self.cases:
             self.executable_opts += ["--filter", f"'{self.cases}'"]
 

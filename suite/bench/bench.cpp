@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <functional>
 #include <limits>
 #include <regex>
+#include <string_view>
 
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
@@ -43,6 +45,8 @@ class Energy {
     least_ = 10 * intervals.max().item<double>();
   }
   const std::string& line() const { return line_; }
+  /// Empty where a rank has no counter.
+  std::string source() const { return counts_ ? meter_.source() : ""; }
   void begin() { begun_ = meter_.joules(); }
   /// Joules of one of `runs` runs that took `seconds` together since begin(), on all ranks alike.
   double of_a_run(const std::function<double()>& run, std::size_t runs, double seconds) const {
@@ -95,21 +99,29 @@ Row measure(const Case& test, const Options& options, const Fixture& fixture, En
   return row;
 }
 
-std::vector<Case> chosen(std::vector<Case> all, const std::string& filter, int ranks) {
+/// The cases of the size that match: docs/figures_of_merit.md. What is named is measured at any size.
+std::vector<Case> chosen(std::vector<Case> all, const std::string& filter, const std::string& size,
+                         int ranks) {
+  constexpr std::array<std::string_view, 4> of_small = {"combine", "gram", "forward", "step/standard"};
+  const auto fits = [&](const Case& test) {
+    if (size == "large") return true;
+    return size == "small" ? std::find(of_small.begin(), of_small.end(), test.name) != of_small.end()
+                           : !test.when_named;
+  };
   if (ranks > 1) std::erase_if(all, [](const Case& test) { return !test.shared; });
   std::vector<Case> some;
   try {
     const std::regex pattern(filter);
     for (const auto& test : all) {
       const bool named = filter == test.name || filter == "^" + test.name + "$";
-      if (std::regex_search(test.name, pattern) && (!test.when_named || named)) some.push_back(test);
+      if (std::regex_search(test.name, pattern) && (fits(test) || named)) some.push_back(test);
     }
   } catch (const std::regex_error&) {
     throw InputError("--filter: '" + filter + "' is no regular expression");
   }
   if (some.empty())
-    throw InputError("--filter: no case" + std::string(ranks > 1 ? " that ranks share" : "") + " matches '" +
-                     filter + "'; taugrid bench --list shows them");
+    throw InputError("--filter: no case of size " + size + std::string(ranks > 1 ? " that ranks share" : "") +
+                     " matches '" + filter + "'; taugrid bench --list shows them");
   return some;
 }
 
@@ -137,8 +149,8 @@ int run(int& argc, char**& argv, const Options& options) {
   bool valid = true, stopped = false;
   const int code = comm::run_guarded(runtime, [&] {
     const auto& world = runtime.world();
-    if (world.size() > 1 && (!options.dump.empty() || !options.json.empty()))
-      throw InputError("taugrid bench: --dump and --json are for one process: start it without mpirun");
+    if (world.size() > 1 && !options.dump.empty())
+      throw InputError("taugrid bench: --dump is for one process: start it without mpirun");
     runtime.set_threads(threads_wanted());
     runtime.print_warnings();
     const bool keep = !options.dump.empty();
@@ -152,7 +164,7 @@ int run(int& argc, char**& argv, const Options& options) {
     auto all = all_cases(fixture);
     const bool on_device = !runtime.device().is_cpu();
     if (on_device) std::erase_if(all, [](const Case& test) { return test.on_host; });
-    const auto cases = chosen(all, options.filter, world.size());
+    const auto cases = chosen(all, options.filter, options.size, world.size());
     const auto say = [&](const auto& print) {
       if (world.rank() == 0) print();
     };
@@ -169,6 +181,7 @@ int run(int& argc, char**& argv, const Options& options) {
     context.emplace_back("device", runtime.mine().device);
     auto peaks = machine::measure_peaks(runtime.device());
     context.emplace_back("ranks", std::to_string(world.size()));
+    context.emplace_back("size", options.size);
     Energy energy(runtime);
     context.emplace_back("joules", energy.line());
     say([&] {
@@ -201,7 +214,7 @@ int run(int& argc, char**& argv, const Options& options) {
       valid = print_verdict(rows);
     });
     world.barrier("end of the bench");  // the first removes the folder
-    if (!options.json.empty()) write_json(options.json, context, peaks, rows);
+    if (!options.json.empty()) say([&] { write_json(options.json, context, energy.source(), peaks, rows); });
   });
   if (code != 0) return code;
   return static_cast<int>(!valid ? ExitCode::failed : stopped ? ExitCode::resumable : ExitCode::done);

@@ -10,11 +10,12 @@
 namespace taugrid::bench {
 
 struct Options {
-  std::string filter;          ///< regular expression, searched in a case's name; empty: all
-  std::filesystem::path json;  ///< written if not empty, in google/benchmark's form
-  std::filesystem::path dump;  ///< keeps inputs and results here, for the peers
-  int repetitions = 5;         ///< timed runs of a case, at least
-  bool list = false;           ///< print the names alone
+  std::string filter;           ///< regular expression, searched in a case's name; empty: all
+  std::string size = "medium";  ///< small, medium, large: which cases
+  std::filesystem::path json;   ///< written if not empty, in google/benchmark's form, by rank 0
+  std::filesystem::path dump;   ///< keeps inputs and results here, for the peers
+  int repetitions = 5;          ///< timed runs of a case, at least
+  bool list = false;            ///< print the names alone
   std::string device = "auto";
 };
 

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "suite/machine/figure_of_merit.hpp"
+#include "suite/machine/versions.hpp"
 #include "suite/store/atomic_file.hpp"
 
 namespace taugrid::bench {
@@ -133,17 +134,27 @@ bool print_verdict(const std::vector<Row>& rows) {
   return wrong.empty();
 }
 
-void write_json(const std::filesystem::path& path, const Context& context, const machine::Peaks& peaks,
-                const std::vector<Row>& rows) {
+void write_json(const std::filesystem::path& path, const Context& context, const std::string& energy_source,
+                const machine::Peaks& peaks, const std::vector<Row>& rows) {
   nlohmann::ordered_json json;
+  json["schema_version"] = 1;
   auto& head = json["context"];
   head["date"] = utc_now();
   for (const auto& [name, value] : context) {
-    head[name == "host" ? "host_name" : name == "cores" ? "num_cpus" : name] = value;
+    const bool whole = name == "cores" || name == "threads" || name == "ranks";
+    auto& place = head[name == "host" ? "host_name" : name == "cores" ? "num_cpus" : name];
+    if (whole) {
+      place = std::stoi(value);
+    } else {
+      place = value;
+    }
   }
+  head["energy_source"] = nullptr;
+  if (!energy_source.empty()) head["energy_source"] = energy_source;
   head["peak_flops"] = peaks.flops;
   head["peak_bytes"] = peaks.bytes;
   if (peaks.bf16_flops > 0) head["peak_bf16_flops"] = peaks.bf16_flops;
+  for (const auto& [name, value] : machine::versions()) json["versions"][name] = value;
   json["benchmarks"] = nlohmann::ordered_json::array();
   for (const auto& row : rows) {
     const auto entry = [&](double seconds, double cpu_seconds) {
@@ -175,10 +186,12 @@ void write_json(const std::filesystem::path& path, const Context& context, const
     e["bytes"] = row.bytes;
     e["share_of_peak"] = row.share(peaks);
     e["bound"] = row.bound_by(peaks);
+    e["share_of_products"] = row.share_of_products(peaks);
+    e["share_of_triad"] = row.share_of_triad(peaks);
     e["relative_error"] = row.error;
     e["tolerance"] = row.tolerance;
     e["valid"] = row.valid();
-    if (!std::isnan(row.joules)) e["joules"] = row.joules;
+    e["joules"] = row.joules;  // null where nothing counts them
     if (!row.failure.empty()) {
       e["error_occurred"] = true;
       e["error_message"] = row.failure;

@@ -22,9 +22,9 @@ struct Row {
   double flops, bytes, items;
   std::string unit;
   double error, tolerance;
-  bool bf16 = false;    ///< measured against that peak
-  Bound bound = {};     ///< in place of the peaks, where it has a name
-  std::string failure;  ///< an exception's text; empty: none
+  bool bf16 = false;                                         ///< measured against that peak
+  Bound bound = {};                                          ///< in place of the peaks, where it has a name
+  std::string failure;                                       ///< an exception's text; empty: none
   double joules = std::numeric_limits<double>::quiet_NaN();  ///< of a run; NaN where nothing counts them
 
   bool valid() const { return failure.empty() && error <= tolerance; }  // false for NaN
@@ -34,6 +34,9 @@ struct Row {
   /// The least time that the machine's peaks allow, whichever bounds, or the case's own bound, over the
   /// median.
   double share(const machine::Peaks& peaks) const;
+  /// The same of each ceiling: model flops at the peak of products, bytes at that of the triad.
+  double share_of_products(const machine::Peaks& peaks) const { return flops / flops_peak(peaks) / median(); }
+  double share_of_triad(const machine::Peaks& peaks) const { return bytes / peaks.bytes / median(); }
   /// What share() is of: "products", "triad", or the name of the case's own bound.
   std::string bound_by(const machine::Peaks& peaks) const;
   /// Joules an item, and the unit: "J/image"; of merges and files, which move bytes, "J/GB".
@@ -51,8 +54,9 @@ void print_row(const Row& row, const machine::Peaks& peaks);
 void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows);
 /// "# verdict: …"; true if all rows are valid.
 bool print_verdict(const std::vector<Row>& rows);
-/// google/benchmark's form: context, and a raw row a repetition besides the median.
-void write_json(const std::filesystem::path& path, const Context& context, const machine::Peaks& peaks,
-                const std::vector<Row>& rows);
+/// google/benchmark's form: context, and a raw row a repetition besides the median. docs/bench.schema.json
+/// describes it; its schema_version changes with it. `energy_source`: what counts joules, empty: nothing.
+void write_json(const std::filesystem::path& path, const Context& context, const std::string& energy_source,
+                const machine::Peaks& peaks, const std::vector<Row>& rows);
 
 }  // namespace taugrid::bench

@@ -20,7 +20,7 @@ struct EnergyPlaces {
   int ranks_on_host = 1;
   int ranks_on_gpu = 1;
 };
-/// Those of this rank.
+/// The places of this rank.
 EnergyPlaces energy_places(const comm::Runtime& runtime);
 
 /// A rank's share of the joules that its host and its GPU take: what their counters went on by, over the

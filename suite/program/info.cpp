@@ -6,15 +6,15 @@
 #include <thread>
 
 #include "suite/comm/device.hpp"
+#include "suite/machine/versions.hpp"
 #include "suite/program/commands.hpp"
-#include "suite/program/provenance.hpp"
 #include "suite/study/regime.hpp"
 
 namespace taugrid::program {
 
 int info() {
   fmt::print("taugrid: how task vectors compose\n\n");
-  for (const auto& [name, value] : versions()) fmt::print("  {:<24}{}\n", name, value);
+  for (const auto& [name, value] : machine::versions()) fmt::print("  {:<24}{}\n", name, value);
   fmt::print("  {:<24}{}\n", "cores", std::thread::hardware_concurrency());
   const int gpus = comm::visible_gpus();
   fmt::print("  {:<24}cpu{}\n", "devices", gpus == 0 ? "" : fmt::format(", {} GPUs", gpus));

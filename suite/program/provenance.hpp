@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Versions as compiled and as loaded, the build, the launcher: an allow-list, never the whole environment.
+// The launcher and the time: an allow-list, never the whole environment.
 #pragma once
 
 #include <string>
@@ -10,7 +10,6 @@
 namespace taugrid::program {
 
 /// Name and value, in a fixed order.
-std::vector<std::pair<std::string, std::string>> versions();
 std::vector<std::pair<std::string, std::string>> launcher_variables();
 /// "2026-11-21T10:52:00Z"
 std::string utc_now();

@@ -17,6 +17,7 @@
 #include "suite/experiments/experiment.hpp"
 #include "suite/machine/energy.hpp"
 #include "suite/machine/figure_of_merit.hpp"
+#include "suite/machine/versions.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
 #include "suite/program/record.hpp"
@@ -141,7 +142,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   file.units(finish.rows);
 
   const auto& world = runtime.world();
-  for (const auto& [name, value] : of_first_rank(world, versions(), "versions"))
+  for (const auto& [name, value] : of_first_rank(world, machine::versions(), "versions"))
     out.attribute("/provenance", name, value);
   for (const auto& [name, value] : of_first_rank(world, launcher_variables(), "the launcher's variables"))
     out.attribute("/provenance", name, value);

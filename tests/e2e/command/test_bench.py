@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import launch
+import pytest
 from safetensors.numpy import load_file
 from world import World
 
@@ -36,16 +40,72 @@ def test_memory_of_linearity_does_not_grow_with_the_points(tmp_path: Path) -> No
     assert many - few < kept < features / 5
 
 
-def test_ranks_share_what_they_can_share() -> None:
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "bench.schema.json").read_text(encoding="utf-8"))
+
+
+def described(path: Path) -> dict[str, Any]:
+    """What the bench wrote, which is as the schema says."""
+    written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(written, SCHEMA)
+    return written
+
+
+def test_ranks_share_what_they_can_share(tmp_path: Path) -> None:
     """Each reads half, and the Gram matrix is bitwise that of vectors in memory; other cases are for one process."""
-    together = launch.run(2, "bench", "--filter", "gram/out_of_core", "--repetitions", "1")
+    together = launch.run(2, "bench", "--filter", "gram/out_of_core", "--repetitions", "1", "--json",
+                          tmp_path / "bench.json")
+    written = described(tmp_path / "bench.json")
+    assert written["context"]["ranks"] == 2 and len(written["benchmarks"]) > 1
     assert together.returncode == 0, together.stderr
     assert "# ranks: 2" in together.stdout
     (row,) = (line for line in together.stdout.splitlines() if line.startswith("gram/out_of_core"))
     assert row.split()[-2:] == ["0.0e+00", "ok"]
     refused = launch.run(2, "bench", "--filter", "^forward$")
     assert refused.returncode == 2
-    assert "no case that ranks share matches '^forward$'" in refused.stderr
+    assert "no case of size medium that ranks share matches '^forward$'" in refused.stderr
+
+
+def test_the_json_is_as_its_schema_says(tmp_path: Path) -> None:
+    """And the schema says enough: without any of its parts, or with one more, a file is refused."""
+    done = launch.run(1, "bench", "--size", "small", "--repetitions", "2", "--device", "cpu", "--json",
+                      tmp_path / "bench.json")
+    assert done.returncode == 0, done.stderr
+    written = described(tmp_path / "bench.json")
+    assert written["schema_version"] == 1 and written["context"]["size"] == "small"
+    runs, medians = ([row for row in written["benchmarks"] if row["run_type"] == kind]
+                     for kind in ("iteration", "aggregate"))
+    assert [row["run_name"] for row in medians] == ["combine", "gram", "forward", "step/standard"]
+    assert len(runs) == sum(row["repetitions"] for row in medians) >= 8
+    for row in medians:
+        of_products, of_triad = (row[f"share_of_{name}"] for name in ("products", "triad"))
+        assert row["share_of_peak"] == max(of_products, of_triad) and row["valid"]
+        assert row["bound"] == ("products" if of_products > of_triad else "triad")
+        seconds = row["flops"] / written["context"]["peak_flops"] / of_products
+        assert seconds * 1e3 == pytest.approx(row["real_time"])
+    assert written["versions"]["mpi_loaded"] and written["versions"]["git_revision"] in written["context"]["taugrid"]
+    for place in (written, written["context"], written["versions"], runs[0], medians[0]):
+        for name in list(place):
+            kept = place.pop(name)
+            assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(written), name
+            place[name] = kept
+    for place in (written, written["context"], runs[0], medians[0]):
+        place["more"] = 1
+        assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(written)
+        del place["more"]
+    assert jsonschema.Draft202012Validator(SCHEMA).is_valid(written)
+
+
+def test_sizes_are_cases() -> None:
+    small, medium, large = (launch.printed("bench", "--list", "--size", size).split()
+                            for size in ("small", "medium", "large"))
+    assert medium == launch.printed("bench", "--list").split()
+    assert set(small) < set(medium) < set(large) and "gram/roberta_70" in set(large) - set(medium)
+    assert launch.printed("bench", "--list", "--size", "small", "--filter", "^gram/roberta_70$").split() == [
+        "gram/roberta_70"]  # what is named
+    refused = launch.run(1, "bench", "--list", "--size", "small", "--filter", "ntk|jvp")
+    assert refused.returncode == 2 and "no case of size small matches 'ntk|jvp'" in refused.stderr
+    launch.complaint(launch.run(1, "bench", "--size", "huge"), "--size")
 
 
 # docs/figures_of_merit.md; energies, which machines with counters have, are test_energy's.
