@@ -75,6 +75,7 @@ Row measure(const Case& test, const Options& options, const Fixture& fixture, En
     row.tolerance = work.tolerance;
     row.bf16 = work.bf16;
     row.bound = work.bound;
+    row.transfer = work.transfer;
     row.warm_up = fixture.timed(work.run);
     energy.begin();
     double total = 0;
@@ -138,7 +139,7 @@ std::vector<Case> all_cases(const Fixture& fixture) {
   for (const auto& some :
        {weight_cases(fixture), model_cases(fixture), hessian_cases(fixture), net_cases(fixture),
         text_cases(fixture), experiment_cases(fixture), linearity_cases(fixture), merging_cases(fixture),
-        unit_cases(fixture), out_of_core_cases(fixture), device_cases(fixture)}) {
+        unit_cases(fixture), out_of_core_cases(fixture), network_cases(fixture), device_cases(fixture)}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -20,6 +20,12 @@ struct Bound {
   std::string name;
 };
 
+/// What a case sends from rank to rank, as nccl-tests and the OSU benchmarks count it.
+struct Transfer {
+  double bytes = 0;  ///< of a call; 0: nothing is sent
+  double bus = 1;  ///< bus over algorithm bandwidth: what a call asks of the slowest link, whatever the ranks
+};
+
 /// A case made ready: inputs are in memory.
 struct Work {
   std::function<void()> run;  ///< what is timed; repeatable
@@ -29,6 +35,7 @@ struct Work {
   std::string unit;           ///< of the items
   bool bf16 = false;          ///< its products are bfloat16's
   Bound bound = {};           ///< in place of the peaks, where it has a name
+  Transfer transfer = {};     ///< of an item, where the case measures the network
   double tolerance = 0;
   std::function<double()> error;  ///< relative error of the latest run's result against another computation
   std::function<store::TensorFile()> results = {};  ///< for the peers to compare with
@@ -58,6 +65,8 @@ std::vector<Case> merging_cases(const Fixture& fixture);
 std::vector<Case> unit_cases(const Fixture& fixture);
 /// Cases with more task vectors than the bound on memory holds.
 std::vector<Case> out_of_core_cases(const Fixture& fixture);
+/// Cases of two ranks or more: what their network does.
+std::vector<Case> network_cases(const Fixture& fixture);
 /// Cases that only a GPU runs.
 std::vector<Case> device_cases(const Fixture& fixture);
 

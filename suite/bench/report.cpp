@@ -115,6 +115,11 @@ void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows) {
     if (!row.valid()) continue;
     machine::print_figure_of_merit(row.name + "/rate", row.items / row.median(), row.unit + "/s");
     machine::print_figure_of_merit(row.name + "/share", row.share(peaks), "1");
+    if (row.transfer.bytes > 0) {
+      machine::print_figure_of_merit(row.name + "/latency", 1e6 * row.latency(), "us");
+      machine::print_figure_of_merit(row.name + "/algbw", row.algorithm_bandwidth(), "B/s");
+      machine::print_figure_of_merit(row.name + "/busbw", row.bus_bandwidth(), "B/s");
+    }
     if (std::isnan(row.joules)) continue;
     const auto [joules, unit] = row.energy();
     machine::print_figure_of_merit(row.name + "/energy", joules, unit);
@@ -192,6 +197,12 @@ void write_json(const std::filesystem::path& path, const Context& context, const
     e["tolerance"] = row.tolerance;
     e["valid"] = row.valid();
     e["joules"] = row.joules;  // null where nothing counts them
+    if (row.transfer.bytes > 0) {
+      e["transfer_bytes"] = row.transfer.bytes;
+      e["latency_us"] = 1e6 * row.latency();
+      e["algorithm_bandwidth"] = row.algorithm_bandwidth();
+      e["bus_bandwidth"] = row.bus_bandwidth();
+    }
     if (!row.failure.empty()) {
       e["error_occurred"] = true;
       e["error_message"] = row.failure;

@@ -22,8 +22,9 @@ struct Row {
   double flops, bytes, items;
   std::string unit;
   double error, tolerance;
-  bool bf16 = false;                                         ///< measured against that peak
-  Bound bound = {};                                          ///< in place of the peaks, where it has a name
+  bool bf16 = false;  ///< measured against that peak
+  Bound bound = {};   ///< in place of the peaks, where it has a name
+  Transfer transfer = {};
   std::string failure;                                       ///< an exception's text; empty: none
   double joules = std::numeric_limits<double>::quiet_NaN();  ///< of a run; NaN where nothing counts them
 
@@ -39,6 +40,10 @@ struct Row {
   double share_of_triad(const machine::Peaks& peaks) const { return bytes / peaks.bytes / median(); }
   /// What share() is of: "products", "triad", or the name of the case's own bound.
   std::string bound_by(const machine::Peaks& peaks) const;
+  /// Seconds of a call, and B/s of its algorithm and on the bus; of cases that have a transfer.
+  double latency() const { return median() / items; }
+  double algorithm_bandwidth() const { return transfer.bytes / latency(); }
+  double bus_bandwidth() const { return transfer.bus * algorithm_bandwidth(); }
   /// Joules an item, and the unit: "J/image"; of merges and files, which move bytes, "J/GB".
   std::pair<double, std::string> energy() const;
   double flops_peak(const machine::Peaks& peaks) const { return bf16 ? peaks.bf16_flops : peaks.flops; }

@@ -66,6 +66,33 @@ def test_ranks_share_what_they_can_share(tmp_path: Path) -> None:
     assert "no case of size medium that ranks share matches '^forward$'" in refused.stderr
 
 
+def test_the_network_by_size(tmp_path: Path) -> None:
+    """Latency, algorithm and bus bandwidth as nccl-tests and OSU define them: of n ranks, 2(n−1)/n and (n−1)/n."""
+    done = launch.run(3, "bench", "--filter", "^network/", "--repetitions", "2", "--device", "cpu", "--json",
+                      tmp_path / "bench.json")
+    assert done.returncode == 0 and "# verdict: VALID, 12 cases" in done.stdout, done.stdout + done.stderr
+    figures = {match[1]: (float(match[2]), match[3]) for line in done.stdout.splitlines()
+               if (match := FIGURE.match(line))}
+    medians = {row["run_name"]: row for row in described(tmp_path / "bench.json")["benchmarks"]
+               if row["run_type"] == "aggregate"}
+    for kind, bus in {"all_reduce": 4 / 3, "all_gather": 2 / 3, "point_to_point": 1}.items():
+        for size, name in {8: "8B", 4 << 10: "4KiB", 256 << 10: "256KiB", 16 << 20: "16MiB"}.items():
+            case = f"network/{kind}_{name}"
+            row = medians[case]
+            sent = 12 * max(size // 12, 1) if kind == "all_gather" else size  # a whole number from each of three ranks
+            calls = min(1000, (64 << 20) // sent) * (2 if kind == "point_to_point" else 1)
+            (latency, microseconds), (algbw, unit), (busbw, _) = (figures[f"{case}/{of}"] for of in (
+                "latency", "algbw", "busbw"))
+            assert (microseconds, unit) == ("us", "B/s") and row["transfer_bytes"] == sent
+            assert latency == pytest.approx(1e3 * row["real_time"] / calls, rel=1e-4)
+            assert algbw == pytest.approx(sent / (1e-6 * latency), rel=1e-4)
+            assert busbw == pytest.approx(bus * algbw, rel=1e-4)
+            assert busbw == pytest.approx(row["bus_bandwidth"], rel=1e-4)
+        assert figures[f"network/{kind}_16MiB/busbw"] > figures[f"network/{kind}_8B/busbw"]
+    alone = launch.run(1, "bench", "--filter", "^network/")
+    assert alone.returncode == 2 and "no case of size medium matches '^network/'" in alone.stderr
+
+
 def test_the_json_is_as_its_schema_says(tmp_path: Path) -> None:
     """And the schema says enough: without any of its parts, or with one more, a file is refused."""
     done = launch.run(1, "bench", "--size", "small", "--repetitions", "2", "--device", "cpu", "--json",
