@@ -15,7 +15,7 @@ import shared
 from cluster import Cluster
 from compare import differing, numbers
 from launch import measure, units
-from world import World
+from world import EXPERIMENT, World
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "jobs" / "slurm"
@@ -142,6 +142,64 @@ def test_what_no_campaign_is(world: World, tmp_path: Path, words: tuple[str, ...
     for experiment, expected in ((world.experiment, problem), (tmp_path / "none.toml", "there is no experiment")):
         done = subprocess.run(["bash", SCRIPTS / "campaign.sh", experiment, tmp_path / "runs", *words], cwd=ROOT,
                               text=True, capture_output=True, check=False)
+        assert done.returncode == 2 and expected in done.stderr and len(done.stderr.splitlines()) == 1
+        assert not (tmp_path / "runs").exists()
+
+
+def two_steps(world: World, folder: Path) -> tuple[Path, Path]:
+    """An experiment that trains, and one of its models that measures."""
+    training, measuring = EXPERIMENT.split("[similarity]")
+    first = world.elsewhere(folder / "finetune.toml", training)
+    second = folder / "measure.toml"
+    second.write_text(f'extends = "finetune.toml"\n[similarity]{measuring}')
+    return first, second
+
+
+def test_a_pipeline_trains_measures_and_makes_tables(cluster: Cluster, world: World, hasty: str,
+                                                     tmp_path: Path) -> None:
+    """The numbers are those of one job that does all of it, whatever ranks either step has."""
+    runs = tmp_path / "runs"
+    done = cluster.run("env", "-C", ROOT, "bash", SCRIPTS / "pipeline.sh", *two_steps(world, tmp_path), runs,
+                       "standard linear", "--", *SMALL, **SITE | {"VENV": hasty}, FINETUNE_WITH="--ntasks=1")
+    assert done.returncode == 0, done.stderr
+    first, second, third = done.stdout.split()
+    assert cluster.job(second)["Dependency"].startswith(f"afterok:{first}")
+    ended = cluster.wait(third, "COMPLETED", "FAILED", "CANCELLED")
+    said = "".join(path.read_text() for path in sorted(runs.glob("*.out")))
+    assert ended["JobState"] == "COMPLETED", said
+    assert cluster.job(first)["NumTasks"] == "1" and cluster.job(second)["NumTasks"] == "2"
+    assert "Task addition: " in (runs / "tables.txt").read_text()
+    found = numbers(runs / "measure" / "results.h5")
+    whole = numbers(shared.run(tmp_path, "run", world.experiment) / "results.h5")
+    assert "training/standard/loss" in whole.keys() - found.keys()  # given, not trained: it is the first run's
+    apart = ("training/", "dimensions/")  # numbers of units and of steps, which the second step has not
+    measured, again = ({name: values for name, values in each.items() if not name.startswith(apart)}
+                       for each in (whole, found))
+    assert len(measured) > 50 and differing(measured, again) == []
+
+
+def test_a_pipeline_ends_where_a_step_fails(cluster: Cluster, world: World, hasty: str, tmp_path: Path) -> None:
+    first, second = two_steps(world, tmp_path)
+    first.write_text(first.read_text().replace("steps = 25", "steps = -1"))
+    done = cluster.run("env", "-C", ROOT, "bash", SCRIPTS / "pipeline.sh", first, second, tmp_path / "runs",
+                       "standard linear", "--", *SMALL, **SITE | {"VENV": hasty})
+    jobs = done.stdout.split()
+    assert cluster.wait(jobs[0], "FAILED", "COMPLETED")["ExitCode"] == "2:0"
+    for job in jobs[1:]:
+        assert cluster.wait(job, "CANCELLED", "COMPLETED", "FAILED")["JobState"] == "CANCELLED"
+    assert "steps" in (tmp_path / "runs" / "finetune.out").read_text()
+
+
+@pytest.mark.parametrize(("words", "problem"), [
+    (("runs",), "usage: "), (("runs", "standard", "linear"), "usage: "),
+    (("runs", "standard Linear"), "'standard Linear': expected names of regimes"), (("runs", " "), "no regimes"),
+])
+def test_what_no_pipeline_is(world: World, tmp_path: Path, words: tuple[str, ...], problem: str) -> None:
+    first, second = two_steps(world, tmp_path)
+    absent = "usage: " if problem == "usage: " else "there is no experiment"
+    for experiment, expected in ((second, problem), (tmp_path / "none.toml", absent)):
+        done = subprocess.run(["bash", SCRIPTS / "pipeline.sh", first, experiment, tmp_path / words[0], *words[1:]],
+                              cwd=ROOT, text=True, capture_output=True, check=False)
         assert done.returncode == 2 and expected in done.stderr and len(done.stderr.splitlines()) == 1
         assert not (tmp_path / "runs").exists()
 

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+# Three jobs that wait for each other: models are fine-tuned, then measured, then tables are made. From the repository's
+# root:
+#   bash jobs/slurm/pipeline.sh FINETUNE.toml MEASURE.toml RUNS "REGIME…" [-- SBATCH OPTION…]
+# FINETUNE.toml trains; MEASURE.toml is of the same model, tasks and seed (it may say extends = "FINETUNE.toml") and takes
+# these regimes as given. RUNS gets finetune, measure and tables.txt. What follows -- goes to sbatch for the first two,
+# and FINETUNE_WITH="--gpus-per-node=4" or MEASURE_WITH="--ntasks=64", words for sbatch, to one of them. A job that was
+# stopped early goes on before the next begins; where one fails, those behind it are cancelled.
+set -euo pipefail
+say_and_end() { echo "pipeline: $*" >&2; exit 2; }
+[[ $# -eq 4 || ( $# -gt 4 && $5 = -- ) ]] ||
+  say_and_end 'usage: bash jobs/slurm/pipeline.sh FINETUNE.toml MEASURE.toml RUNS "REGIME…" [-- SBATCH OPTION…]'
+for experiment in "$1" "$2"; do [ -f "$experiment" ] || say_and_end "there is no experiment '$experiment'"; done
+[ -f jobs/slurm/common.sh ] || say_and_end "start it in the repository's root"
+finetune="$1" measure="$2" runs="$3" given=""
+read -ra regimes <<<"$4"
+for regime in "${regimes[@]}"; do
+  [[ $regime =~ ^[a-z_]+$ ]] || say_and_end "'$4': expected names of regimes, as in \"standard linear\""
+  given+="${given:+, }\"$regime\""
+done
+[ -n "$given" ] || say_and_end "no regimes: expected their names, as in \"standard linear\""
+shift $(($# < 5 ? 4 : 5))
+mkdir -p "$runs"
+runs=$(cd "$runs" && pwd)
+read -ra finetune_with <<<"${FINETUNE_WITH:-}"
+read -ra measure_with <<<"${MEASURE_WITH:-}"
+script=jobs/slurm/finetune-and-measure.sbatch
+first=$(sbatch --parsable --job-name=taugrid-finetune --output="$runs/finetune.out" "$@" \
+  ${finetune_with[@]+"${finetune_with[@]}"} $script "$finetune" "$runs/finetune")
+second=$(sbatch --parsable --job-name=taugrid-measure --output="$runs/measure.out" "$@" \
+  ${measure_with[@]+"${measure_with[@]}"} --dependency="afterok:${first%%;*}" --kill-on-invalid-dep=yes $script \
+  "$measure" "$runs/measure" --set "finetune.checkpoints=$runs/finetune/checkpoints" --set "finetune.given=[$given]")
+third=$(sbatch --parsable --output="$runs/tables.out" --dependency="afterok:${second%%;*}" --kill-on-invalid-dep=yes \
+  jobs/slurm/tables.sbatch "$runs/measure" "$runs/tables.txt")
+echo "${first%%;*} ${second%%;*} ${third%%;*}"
+echo "pipeline: fine-tuning is job ${first%%;*}, measuring ${second%%;*}, $runs/tables.txt ${third%%;*}" >&2
