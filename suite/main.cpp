@@ -167,6 +167,31 @@ int start(int argc, char** argv) {
       "matrix, and take as long as these. Sums of many models need a lambda below 1, best chosen on "
       "validation.\n"
       "Every method and key, and where public codes differ: taugrid keys --recipe; docs/merge.md.");
+  taugrid::program::ExtractOptions extract_options;
+  auto* extract =
+      app.add_subcommand("extract",
+                         "Write what a model has more than its base as a LoRA adapter, which PEFT loads: "
+                         "each matrix of a layer by\n"
+                         "its leading singular triples, one after another; on the host, in one process.");
+  extract->add_option("base", extract_options.base, "The folder of θ0")->required();
+  extract->add_option("model", extract_options.model, "The folder of a model that was fine-tuned from it")
+      ->required();
+  extract->add_option("out", extract_options.out, "The folder to be written, which is not there yet")
+      ->required();
+  extract->add_option("--rank", extract_options.rank, "The rank of each matrix, at most")
+      ->check(CLI::Range(1, 1000000));
+  extract
+      ->add_option("--share", extract_options.share,
+                   "The least rank that keeps this share of a matrix' squared norm; with --rank, at most "
+                   "that")
+      ->check(CLI::Range(1e-9, 1.0));
+  extract->add_option("--dtype", extract_options.dtype, "float32, float16 or bfloat16 [float32]")
+      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  extract->footer(
+      "Example:\n  taugrid extract Llama-3.2-1B fine-tuned adapter --rank 32\n"
+      "What is no matrix of a layer (norms, biases, heads) is written whole. OUT/merge.toml has each "
+      "matrix'\n"
+      "relative error, and is a recipe that makes the adapter again.");
   taugrid::program::DiffOptions diff_options;
   auto* diff = app.add_subcommand(
       "diff",
@@ -226,7 +251,7 @@ int start(int argc, char** argv) {
                        : *plan   ? plan_options.device
                                  : options.device;
   if (backend.device != backend.host && device != "cpu" && !*info && !*keys && !*results && !*merge &&
-      !*diff && !options.dry_run)
+      !*diff && !*extract && !options.dry_run)
     taugrid::comm::mpi_takes_gpu_memory();  // this Kokkos starts CUDA
   const Kokkos::ScopeGuard kokkos;          // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
@@ -237,6 +262,7 @@ int start(int argc, char** argv) {
   if (*results) return speaks() ? taugrid::program::results(results_markdown, results_json) : 0;
   if (*merge && only_check) return speaks() ? taugrid::program::check_merge(recipe, merged) : 0;
   if (*merge) return speaks() ? taugrid::program::merge(recipe, merged) : 0;
+  if (*extract) return speaks() ? taugrid::program::extract(extract_options) : 0;
   if (*diff) return speaks() ? taugrid::program::diff(diff_options) : 0;
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
   if (*timeline) return taugrid::program::timeline(argc, argv, options);

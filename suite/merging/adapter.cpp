@@ -305,8 +305,8 @@ void Adapter::read_tensors(const Configuration& configuration, const store::Tens
     }
     place = name;
     if (piece.role == Role::whole) continue;
-    change.transposed = piece.role == Role::embedding_a || piece.role == Role::embedding_b;
-    if (change.transposed && tied)
+    change.embedding = piece.role == Role::embedding_a || piece.role == Role::embedding_b;
+    if (change.embedding && tied)
       refuse(name, "adapts the embeddings alone, and " + theta0.folder().string() +
                        " ties them to its head (tie_word_embeddings), which would change too");
     change.scale = configuration.alpha_of(piece.module);
@@ -344,8 +344,9 @@ void Adapter::require_shapes(const std::string& name, Change& change, const Conf
   const bool plain = out == change.rows && in == change.columns,
              turned = in == change.rows && out == change.columns;
   if (!plain && !turned) refuse(change.a, "a product of the base's shape with " + store::quoted(change.b));
-  if (change.transposed) {
+  if (change.embedding) {
     if (!turned) refuse(change.a, "[rank, words]");
+    change.transposed = true;
   } else {
     change.transposed = plain && turned ? configuration.transposed : turned;
     if (change.transposed && base.size() != 2) refuse(change.a, "[rank, in] of a filter");
@@ -360,6 +361,13 @@ std::vector<std::string> Adapter::changed() const {
   std::vector<std::string> names;
   for (const auto& entry : changes_) names.push_back(entry.first);
   return names;
+}
+
+Adapter::Form Adapter::form(const std::string& name) const {
+  const auto& change = changes_.at(name);
+  Form form = {{}, change.transposed, change.embedding, !change.whole.empty()};
+  if (!change.b.empty()) form.b = tensors_.tensor(change.b).flatten(1).to(at::kDouble);
+  return form;
 }
 
 at::Tensor Adapter::product(const Change& change, std::int64_t first, std::int64_t count) const {

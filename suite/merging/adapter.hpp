@@ -36,6 +36,16 @@ class Adapter {
   /// The tensors of θ0 that it changes, by name.
   std::vector<std::string> changed() const;
 
+  /// How its τ of a tensor is made.
+  struct Form {
+    at::Tensor b;             ///< [out, r], double; not defined where no product is added
+    bool transposed = false;  ///< the tensor is [in, out], and (BA)ᵀ is added
+    bool embedding = false;   ///< of which PEFT has its own names
+    bool whole = false;       ///< a tensor stands in θ0's place
+  };
+  /// The form of a tensor's change; it must change the tensor.
+  Form form(const std::string& name) const;
+
   /// Numbers begin, begin + 1, … of τ in this tensor of θ0, to `out` [n], float32, where `start` [n] are θ0's
   /// own. The product is summed in double, and does not depend on where a stretch begins.
   void tau(const std::string& name, std::int64_t begin, const at::Tensor& start, at::Tensor out) const;
@@ -46,8 +56,9 @@ class Adapter {
     std::int64_t rows = 0, columns = 0;
     std::string a, b;         ///< names in the file; empty where no product is added
     bool transposed = false;  ///< τ = s(BA)ᵀ
-    double scale = 0;         ///< s = α/r, or α/√r (Kalajdzievski 2023, "rsLoRA")
-    std::string whole;        ///< a tensor that stands in θ0's place, before the product is added
+    bool embedding = false;
+    double scale = 0;   ///< s = α/r, or α/√r (Kalajdzievski 2023, "rsLoRA")
+    std::string whole;  ///< a tensor that stands in θ0's place, before the product is added
   };
   struct Configuration;
 

@@ -191,19 +191,25 @@ void CheckpointVectors::refuse_not_finite(const std::filesystem::path& model, co
                    " holds NaN or infinity");
 }
 
+void CheckpointVectors::each_part(
+    std::int64_t begin, const at::Tensor& tau,
+    const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const {
+  each_tensor({begin, tau.numel()}, [&](const NamedTensor& tensor, Range part) {
+    see(tensor.name, part.begin - tensor.range.begin, tau.narrow(0, part.begin - begin, part.count));
+  });
+}
+
 void CheckpointVectors::add_to_theta0(
     std::int64_t begin, const at::Tensor& tau, double lambda,
     const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const {
   at::Tensor own;
-  each_tensor({begin, tau.numel()}, [&](const NamedTensor& tensor, Range part) {
-    const auto from = part.begin - tensor.range.begin;
-    const auto vector = tau.narrow(0, part.begin - begin, part.count);
-    auto sum = from_zero_ ? at::mul(vector, lambda)
-                          : at::add(start_.numbers(tensor.name, from, part.count, own).to(at::kFloat), vector,
-                                    lambda);
-    if (tensor.name.ends_with("running_var"))
+  each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& vector) {
+    auto sum = from_zero_
+                   ? at::mul(vector, lambda)
+                   : at::add(start_.numbers(name, from, vector.numel(), own).to(at::kFloat), vector, lambda);
+    if (name.ends_with("running_var"))
       sum.clamp_min_(0);  // a sum of batch norm's statistics: still variances
-    see(tensor.name, from, sum);
+    see(name, from, sum);
   });
 }
 

@@ -49,6 +49,11 @@ class CheckpointVectors final : public TaskVectors {
 
   std::size_t side_by_side() const override { return side_by_side_on_files; }
 
+  /// Calls `see(tensor's name, its first number, numbers)` with the numbers begin … of τ of each tensor that
+  /// they are in.
+  void each_part(std::int64_t begin, const at::Tensor& tau,
+                 const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const;
+
   /// θ0 + λτ, or λτ where vectors lead from 0, of the numbers begin … of τ, in float32: `see(tensor's name,
   /// its first number, numbers)` of each tensor that they are in.
   void add_to_theta0(

@@ -17,6 +17,7 @@
 
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
+#include "suite/merging/adapter_output.hpp"
 #include "suite/merging/layers.hpp"
 #include "suite/merging/mergekit_recipe.hpp"
 #include "suite/merging/side_files.hpp"
@@ -39,6 +40,9 @@ constexpr config::Meaning of_slices =
     "whose parameters have numbers of [parameters] for this slice alone; tensors that stand before all "
     "layers are "
     "those of the first slice, those behind them of the last";
+constexpr config::Meaning of_adapter =
+    "out is a LoRA adapter of base_model in place of a whole model, as PEFT loads it: with neither key, of "
+    "the adapters' ranks added up, which loses nothing";
 constexpr config::Meaning of_sources = "The models whose layers make the slice's, as many of each";
 constexpr config::Meaning of_method = "How the task vectors τ = θ − θ0 become one";
 constexpr config::Meaning of_weight = {"w: its vector counts w times",
@@ -180,6 +184,18 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
   if (written != "dtype") recipe.dtype = written;
   if (!recipe.out.empty() && !recipe.out.has_filename())
     recipe.out = recipe.out.parent_path();  // it ended in a slash
+  if (auto adapter = config.optional_section("adapter", of_adapter)) {
+    const auto rank = adapter->integer("rank",
+                                       {"The rank of its matrices, at most, each the nearest to the merged "
+                                        "one; their relative errors stand in "
+                                        "merge.toml",
+                                        {.fallback = "no limit"}},
+                                       0, {0, 1e6});
+    const auto share =
+        adapter->real("share", "The least rank that keeps this share of the merged matrix' squared norm", 1,
+                      config::some_share);
+    recipe.adapter = {rank, share, root.where("adapter")};
+  }
   recipe.where = root.where("models");
   if (describing || !root.has("slices")) {
     Recipe::Slice all;
@@ -195,13 +211,6 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
     read_slices(root, recipe, describing);
   }
   return recipe;
-}
-
-std::optional<at::ScalarType> type_of(const std::string& dtype) {
-  if (dtype == "float32") return at::kFloat;
-  if (dtype == "float16") return at::kHalf;
-  if (dtype == "bfloat16") return at::kBFloat16;
-  return std::nullopt;
 }
 
 bool same(const fs::path& a, const fs::path& b) {
@@ -231,7 +240,7 @@ class Output {
  public:
   Output(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages, const fs::path& folder,
          const std::function<void()>& go_on)
-      : dtype_(type_of(recipe.dtype)), go_on_(go_on) {
+      : dtype_(recipe.type()), go_on_(go_on) {
     place_all(recipe, stages);
     nlohmann::json places;
     std::uint64_t bytes = 0;
@@ -412,32 +421,20 @@ void put_base_first(Recipe& recipe) {
       std::swap(slice.sources[0], slice.sources[1]);
 }
 
-}  // namespace
-
-bool Recipe::is_of_models() const {
-  if (method->needs_start()) return false;
-  const auto is_one = [](const Settings& settings) {
-    const auto lambda = settings.find("lambda");
-    if (lambda == settings.end()) return true;
-    const auto& cases = lambda->second.cases;
-    return std::all_of(cases.begin(), cases.end(), [](const auto& each) {
-      return std::all_of(each.values.begin(), each.values.end(), [](double value) { return value == 1; });
-    });
+/// Throws InputError where the merged model is none that an adapter can be of.
+void require_adapter(const Recipe& recipe, config::Section& root) {
+  const auto refuse = [&](const std::string& problem) {
+    root.refuse("adapter", problem + "; expected a whole model as out");
   };
-  return is_one(shared) &&
-         std::all_of(slices.begin(), slices.end(), [&](const Slice& slice) { return is_one(slice.shared); });
+  if (recipe.base.empty()) root.refuse("base_model", "missing; expected the model that the adapter is of");
+  if (recipe.is_sliced) refuse("is of the base's layers, and slices stack others");
+  if (recipe.adds_models)
+    refuse("is the difference from base_model, and " + recipe.method_name + " makes none");
 }
 
-Recipe Recipe::read(const fs::path& path, const fs::path& out, bool needs_out) {
-  std::vector<std::string> overrides;
-  if (!out.empty())
-    overrides.push_back("out=" + config::canonical(fs::absolute(out).lexically_normal().string()));
-  std::vector<std::string> notes;
-  auto config =
-      is_mergekit(path) ? mergekit_recipe(path, overrides, notes) : config::Config::load(path, overrides);
+Recipe read_config(config::Config config, bool needs_out) {
   config.let_numbers_differ();
-  auto recipe = merging::read(config, /*describing=*/false, needs_out);
-  recipe.notes = std::move(notes);
+  auto recipe = read(config, /*describing=*/false, needs_out);
   auto root = config.root();
   auto parameters = config.section("parameters", "The method's own");
   const bool is_passthrough = recipe.method_name == passthrough;
@@ -452,6 +449,7 @@ Recipe Recipe::read(const fs::path& path, const fs::path& out, bool needs_out) {
       recipe.defaults[own.key] = std::stod(values.at(own.key));
   config.finish();
   put_base_first(recipe);
+  if (recipe.adapter) require_adapter(recipe, root);
   if (recipe.base.empty()) {
     if (recipe.method->needs_start() || !recipe.is_of_models())
       root.refuse("base_model",
@@ -476,6 +474,56 @@ Recipe Recipe::read(const fs::path& path, const fs::path& out, bool needs_out) {
     }
   }
   recipe.resolved = config.resolved();
+  return recipe;
+}
+
+}  // namespace
+
+bool Recipe::is_of_models() const {
+  if (method->needs_start()) return false;
+  const auto is_one = [](const Settings& settings) {
+    const auto lambda = settings.find("lambda");
+    if (lambda == settings.end()) return true;
+    const auto& cases = lambda->second.cases;
+    return std::all_of(cases.begin(), cases.end(), [](const auto& each) {
+      return std::all_of(each.values.begin(), each.values.end(), [](double value) { return value == 1; });
+    });
+  };
+  return is_one(shared) &&
+         std::all_of(slices.begin(), slices.end(), [&](const Slice& slice) { return is_one(slice.shared); });
+}
+
+std::optional<at::ScalarType> Recipe::type() const {
+  if (dtype == "float32") return at::kFloat;
+  if (dtype == "float16") return at::kHalf;
+  if (dtype == "bfloat16") return at::kBFloat16;
+  return std::nullopt;
+}
+
+Recipe Recipe::extraction(const fs::path& base, const fs::path& model, const fs::path& out, std::int64_t rank,
+                          double share, const std::string& dtype) {
+  if (same(base, model))
+    throw InputError(model.string() + ": is the base itself; expected a model that was fine-tuned from it");
+  const auto absolute = [](const fs::path& path) {
+    return config::canonical(fs::absolute(path).lexically_normal().string());
+  };
+  const auto text = fmt::format(
+      "merge_method = \"task_arithmetic\"\nbase_model = {}\nout = {}\ndtype = {}\n[[models]]\nmodel = {}\n"
+      "[adapter]\nrank = {}\nshare = {}\n",
+      absolute(base), absolute(out), config::canonical(dtype), absolute(model), rank,
+      config::canonical(share));
+  return read_config(config::Config::translated("extract", text, {}), /*needs_out=*/true);
+}
+
+Recipe Recipe::read(const fs::path& path, const fs::path& out, bool needs_out) {
+  std::vector<std::string> overrides;
+  if (!out.empty())
+    overrides.push_back("out=" + config::canonical(fs::absolute(out).lexically_normal().string()));
+  std::vector<std::string> notes;
+  auto recipe = read_config(
+      is_mergekit(path) ? mergekit_recipe(path, overrides, notes) : config::Config::load(path, overrides),
+      needs_out);
+  recipe.notes = std::move(notes);
   return recipe;
 }
 
@@ -505,6 +553,28 @@ std::vector<config::SectionEntry> recipe_reference() {
   sections.back().owner = passthrough;
   return sections;
 }
+
+namespace {
+
+void write_model(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
+                 const std::vector<fs::path>& whole, const fs::path& folder, Report& report,
+                 const std::function<void()>& go_on) {
+  copy_side_files(recipe.base, whole, folder, go_on);
+  edit_configuration(recipe, stages, folder / "config.json");
+  Output output(recipe, stages, folder, go_on);
+  for (const auto& stage : stages) {
+    const auto merged =
+        stage->merge([&](const std::string& name, std::int64_t from, const at::Tensor& numbers) {
+          output.write(*stage, name, from, numbers);
+        });
+    const double share = static_cast<double>(stage->vectors().length()) / static_cast<double>(report.numbers);
+    report.merged.density += share * merged.density;
+    report.merged.passes += share * merged.passes;
+  }
+  output.commit();
+}
+
+}  // namespace
 
 Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look,
              const std::function<void()>& go_on) {
@@ -536,23 +606,21 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
   for (const auto& entry : read) report.bytes += entry.second;
 
   store::AtomicFolder folder(recipe.out);
-  copy_side_files(recipe.base, whole, folder.path(), go_on);
-  edit_configuration(recipe, stages, folder.path() / "config.json");
-  Output output(recipe, stages, folder.path(), go_on);
-  for (const auto& stage : stages) {
-    const auto merged =
-        stage->merge([&](const std::string& name, std::int64_t from, const at::Tensor& numbers) {
-          output.write(*stage, name, from, numbers);
-        });
-    const double share = static_cast<double>(stage->vectors().length()) / static_cast<double>(report.numbers);
-    report.merged.density += share * merged.density;
-    report.merged.passes += share * merged.passes;
+  if (recipe.adapter) {
+    auto made = write_adapter(recipe, *stages.front(), folder.path(), go_on);
+    report.merged = made.merged;
+    report.matrices = std::move(made.matrices);
+    report.whole = made.whole.size();
+    note(made.notes);
+  } else {
+    write_model(recipe, stages, whole, folder.path(), report, go_on);
   }
-  output.commit();
   store::require_unchanged();
   auto comment = fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n", made_by,
                              report.numbers, report.merged.density);
   for (const auto& line : report.notes) comment += "# " + line + "\n";
+  for (const auto& matrix : report.matrices)
+    comment += fmt::format("# {}: rank {}, relative error {:.4g}\n", matrix.name, matrix.rank, matrix.error);
   store::write_atomically(folder.path() / "merge.toml", comment + recipe.resolved);
   folder.commit();
   look();

@@ -36,8 +36,18 @@ struct Recipe {
   std::string where;  ///< the file and what it calls the models, for messages
   std::string method_name;
   std::shared_ptr<const VectorMethod> method;
+  /// The rank of an adapter's matrices.
+  struct AdapterRank {
+    std::int64_t rank = 0;  ///< at most; 0: as many as the share asks for
+    double share = 1;       ///< of ‖τ‖² that is to be kept, at least, by the least rank that does
+    std::string where;      ///< "FILE:LINE: adapter"
+    /// Whether nothing may be lost.
+    bool is_exact() const { return rank == 0 && share >= 1; }
+  };
+
   std::filesystem::path base, out;
-  std::string dtype;  ///< "base", or a floating-point type
+  std::optional<AdapterRank> adapter;  ///< out is an adapter of the base
+  std::string dtype;                   ///< "base", or a floating-point type
   std::vector<std::filesystem::path> models;
   bool is_sliced = false;
   bool adds_models = false;                ///< Σ w θ, which no mean makes independent of θ0
@@ -50,11 +60,26 @@ struct Recipe {
   /// Whether the merged model is made of the models' own numbers, whatever θ0 is.
   bool is_of_models() const;
 
+  /// The type in which numbers are written; none: the base's.
+  std::optional<at::ScalarType> type() const;
+
   /// A recipe in TOML or, where the name ends with .yml or .yaml, in mergekit's YAML. `out`, where it is not
   /// empty, is the folder to be written, whatever the recipe says; who writes none needs none. Throws
   /// InputError.
   static Recipe read(const std::filesystem::path& path, const std::filesystem::path& out = {},
                      bool needs_out = true);
+  /// The difference of a model from its base, as an adapter. Throws InputError.
+  static Recipe extraction(const std::filesystem::path& base, const std::filesystem::path& model,
+                           const std::filesystem::path& out, std::int64_t rank, double share,
+                           const std::string& dtype);
+};
+
+/// A matrix of an adapter that is written.
+struct FactoredMatrix {
+  std::string name;
+  std::int64_t rank;
+  double norm;   ///< ‖Δ‖
+  double error;  ///< ‖Δ − BA‖ / ‖Δ‖, of the factors as they are written
 };
 
 /// The recipe's keys, for the reference.
@@ -63,14 +88,17 @@ std::vector<config::SectionEntry> recipe_reference();
 struct Report {
   std::int64_t numbers = 0;  ///< of a model
   Merged merged;
-  double bytes = 0;                ///< of all inputs
-  std::vector<std::string> notes;  ///< what was not merged, or not as it stood
+  double bytes = 0;                           ///< of all inputs
+  std::vector<std::string> notes;             ///< what was not merged, or not as it stood
+  std::vector<FactoredMatrix> matrices = {};  ///< of an adapter
+  std::size_t whole = 0;                      ///< tensors that stand in it whole
 };
 
 /// Writes recipe.out: the merged weights in recipe.dtype and the base model's files, the files beside them
-/// that say what the model is (side_files.hpp), and merge.toml, `made_by` in its first line. The folder
-/// appears whole or not at all. `look` is called at the end, while the inputs are still mapped, and `go_on`
-/// all the while: what it throws leaves nothing behind. Throws InputError.
+/// that say what the model is (side_files.hpp), or an adapter of the base (adapter_output.hpp); and
+/// merge.toml, `made_by` in its first line. The folder appears whole or not at all. `look` is called at the
+/// end, while the inputs are still mapped, and `go_on` all the while: what it throws leaves nothing behind.
+/// Throws InputError.
 Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look,
              const std::function<void()>& go_on);
 

@@ -52,7 +52,8 @@ Stage::Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std:
     for (std::size_t i = 0; i < models_.size(); ++i)
       take_layers(std::get<Weights>(models_[i]), slice.sources[i], place);
   }
-  is_of_models_ = recipe.is_of_models() && are_whole;
+  // A mean of models is one of vectors, too, which are exacter.
+  is_of_models_ = recipe.is_of_models() && are_whole && !(recipe.adapter && recipe.method->factor(1));
   stacks_ = stacks_of(start_);
   vectors_ = std::make_unique<CheckpointVectors>(
       start_, models_, is_of_models_ ? CheckpointVectors::From::zero : CheckpointVectors::From::theta0,
@@ -211,8 +212,7 @@ void Stage::plan() {
   }
 }
 
-Merged Stage::merge(
-    const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& write) const {
+Merged Stage::each_run(const See& see) const {
   double nonzero = 0, visited = 0;
   for (const auto& run : runs_) {
     const auto& all = vectors_->tensors();
@@ -220,14 +220,47 @@ Merged Stage::merge(
     const PartOfVectors part(*vectors_, {at(run.begin), at(run.end)});
     if (part.length() == 0) continue;
     const auto merged =
-        run.method->merge(part, run.parameters.weights, [&](std::int64_t begin, const at::Tensor& tau) {
-          vectors_->add_to_theta0(begin, tau, run.parameters.lambda, write);
-        });
+        run.method->merge(part, run.parameters.weights,
+                          [&](std::int64_t begin, const at::Tensor& tau) { see(run, begin, tau); });
     nonzero += merged.density * static_cast<double>(part.length());
     visited += merged.passes * static_cast<double>(part.length());
   }
   const auto length = std::max(1.0, static_cast<double>(vectors_->length()));
   return {nonzero / length, visited / length};
+}
+
+Merged Stage::merge(const Write& write) const {
+  return each_run([&](const Run& run, std::int64_t begin, const at::Tensor& tau) {
+    vectors_->add_to_theta0(begin, tau, run.parameters.lambda, write);
+  });
+}
+
+Merged Stage::merge_vectors(const Write& write) const {
+  return each_run([&](const Run& run, std::int64_t begin, const at::Tensor& tau) {
+    vectors_->each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
+      at::Tensor own;
+      write(name, from,
+            is_of_models_ ? at::sub(part, start_.numbers(name, from, part.numel(), own).to(at::kFloat))
+                          : at::mul(part, run.parameters.lambda));
+    });
+  });
+}
+
+bool Stage::is_tensor_by_tensor() const {
+  return !is_of_models_ && std::all_of(runs_.begin(), runs_.end(), [&](const Run& run) {
+    return run.method->factor(vectors_->count()).has_value();
+  });
+}
+
+at::Tensor Stage::vector(std::size_t i) const {
+  const auto run = std::find_if(runs_.begin(), runs_.end(), [&](const Run& each) { return i < each.end; });
+  const auto& tensor = vectors_->tensors().at(i);
+  const PartOfVectors part(*vectors_, {tensor});
+  auto merged = at::zeros({tensor.range.count}, at::kFloat);
+  run->method->merge(part, run->parameters.weights, [&](std::int64_t begin, const at::Tensor& tau) {
+    merged.narrow(0, begin - tensor.range.begin, tau.numel()).copy_(tau);
+  });
+  return merged.mul_(run->parameters.lambda);
 }
 
 std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const std::function<void()>& go_on) {

@@ -39,8 +39,15 @@ class Stage {
   const CheckpointVectors& vectors() const { return *vectors_; }
   std::int64_t layers() const { return layers_; }
 
+  using Write = std::function<void(const std::string&, std::int64_t, const at::Tensor&)>;
   /// `write(tensor's name, its first number, numbers)`: merged numbers, float32.
-  Merged merge(const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& write) const;
+  Merged merge(const Write& write) const;
+  /// The same of the merged model less θ0, λτ.
+  Merged merge_vectors(const Write& write) const;
+  /// Whether λτ of a tensor can be made without the other tensors.
+  bool is_tensor_by_tensor() const;
+  /// λτ of the i-th tensor of the vectors, flat, float32, where it can.
+  at::Tensor vector(std::size_t i) const;
 
  private:
   /// What holds for a tensor.
@@ -57,6 +64,8 @@ class Stage {
     std::shared_ptr<const VectorMethod> method;
   };
 
+  using See = std::function<void(const Run&, std::int64_t, const at::Tensor&)>;
+  Merged each_run(const See& see) const;
   void require_takes_adapter(const Recipe::Source& source) const;
   void take_layers(Weights& model, const Recipe::Source& source, Place place) const;
   void plan();

@@ -3,6 +3,7 @@
 // The program's commands. Each returns the exit code.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -54,6 +55,16 @@ int merge(const std::filesystem::path& recipe, const std::filesystem::path& out)
 /// Looks at what a recipe would merge, and prints whether the models belong together and how far each is from
 /// its base. One process. Exit code 2 where a merge would be wrong.
 int check_merge(const std::filesystem::path& recipe, const std::filesystem::path& out);
+
+struct ExtractOptions {
+  std::filesystem::path base, model, out;
+  std::int64_t rank = 0;  ///< 0: as many as the share asks for
+  double share = 1;
+  std::string dtype = "float32";
+};
+
+/// Writes the difference of a model from its base as a LoRA adapter. One process.
+int extract(const ExtractOptions& options);
 
 struct DiffOptions {
   std::filesystem::path a, b;

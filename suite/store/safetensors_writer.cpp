@@ -29,6 +29,28 @@ void require_known(const std::filesystem::path& path, const SafetensorsWriter::C
   }
 }
 
+Json entry_of(const MappedTensors::Info& info, std::uint64_t begin, std::uint64_t end) {
+  return {{"dtype", *detail::safetensors_type(info.scalar)},
+          {"shape", info.shape},
+          {"data_offsets", {begin, end}}};
+}
+
+/// Throws InputError where a text is not UTF-8.
+std::string dumped(const std::filesystem::path& path, const Json& header) {
+  try {
+    return header.dump();
+  } catch (const Json::exception&) {
+    throw InputError("cannot write " + path.string() + ": a name or the metadata is not UTF-8");
+  }
+}
+
+/// A header's length, as it stands before it: the lowest byte first.
+std::array<char, 8> as_bytes(std::uint64_t length) {
+  std::array<char, 8> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(length >> 8 * i & 0xff);
+  return bytes;
+}
+
 }  // namespace
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const Contents& contents,
@@ -47,22 +69,12 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const Co
     begin_[name] = offset;
     auto end = offset + width;
     for (const auto size : info.shape) end = offset + (end - offset) * static_cast<std::uint64_t>(size);
-    header[name] = {{"dtype", *detail::safetensors_type(info.scalar)},
-                    {"shape", info.shape},
-                    {"data_offsets", {offset, end}}};
+    header[name] = entry_of(info, offset, end);
     offset = end;
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const Json::exception&) {
-    throw InputError("cannot write " + path.string() + ": a name or the metadata is not UTF-8");
-  }
+  auto text = dumped(path, header);
   text.append((8 - text.size() % 8) % 8, ' ');
-  std::array<char, 8> length{};
-  for (std::size_t i = 0; i < length.size(); ++i) {
-    length[i] = static_cast<char>(text.size() >> 8 * i & 0xff);
-  }
+  const auto length = as_bytes(text.size());
   file_.write(length.data(), length.size());
   file_.write(text);
   for (auto& entry : begin_) entry.second += length.size() + text.size();
@@ -75,6 +87,39 @@ void SafetensorsWriter::write(const std::string& name, std::int64_t begin, const
   const auto plain = numbers.detach().cpu().contiguous();
   file_.write_at(begin_.at(name) + static_cast<std::uint64_t>(begin) * c10::elementSize(scalar),
                  plain.const_data_ptr(), plain.nbytes());
+}
+
+SafetensorsAppender::SafetensorsAppender(const std::filesystem::path& path,
+                                         const std::vector<std::string>& names,
+                                         std::map<std::string, std::string> metadata)
+    : path_(path), metadata_(std::move(metadata)), file_(path) {
+  constexpr std::size_t of_entry = 64, of_number = 21, numbers = 10;  // two offsets, eight sizes
+  room_ = dumped(path, {{"__metadata__", metadata_}}).size() + 8;
+  for (const auto& name : names) room_ += dumped(path, name).size() + of_entry + numbers * of_number;
+  room_ += (8 - room_ % 8) % 8;
+  file_.write(std::string(as_bytes(room_).size() + room_, ' '));
+}
+
+void SafetensorsAppender::append(const std::string& name, const at::Tensor& tensor) {
+  const auto plain = tensor.detach().cpu().contiguous();
+  const MappedTensors::Info info = {plain.scalar_type(), plain.sizes().vec()};
+  require_known(path_, {{name, info}});
+  file_.write(plain.const_data_ptr(), plain.nbytes());
+  placed_[name] = {info, end_, end_ + plain.nbytes()};
+  end_ += plain.nbytes();
+}
+
+void SafetensorsAppender::commit() {
+  Json header = Json::object();
+  if (!metadata_.empty()) header["__metadata__"] = metadata_;
+  for (const auto& [name, placed] : placed_) header[name] = entry_of(placed.info, placed.begin, placed.end);
+  auto text = dumped(path_, header);
+  if (text.size() > room_) throw std::logic_error("a header of safetensors has tensors that nobody named");
+  text.append(room_ - text.size(), ' ');
+  const auto length = as_bytes(room_);
+  file_.write_at(0, length.data(), length.size());
+  file_.write_at(length.size(), text.data(), text.size());
+  file_.commit();
 }
 
 }  // namespace taugrid::store

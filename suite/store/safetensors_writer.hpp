@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A safetensors file whose tensors are written piece by piece, so that none need be whole in memory.
+// Safetensors files that are written piece by piece, so that no tensor need be whole in memory, or tensor by
+// tensor, so that shapes need not be known before.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/mapped_tensors.hpp"
@@ -31,6 +33,31 @@ class SafetensorsWriter {
   Contents contents_;
   std::map<std::string, std::uint64_t> begin_;
   AtomicFile file_;
+};
+
+/// Complete or absent, too: tensors one after another, whose names alone are known before.
+class SafetensorsAppender {
+ public:
+  /// `names`: of all tensors that may come, of eight dimensions at most. Throws InputError as the other does.
+  SafetensorsAppender(const std::filesystem::path& path, const std::vector<std::string>& names,
+                      std::map<std::string, std::string> metadata);
+
+  /// A whole tensor, on any device.
+  void append(const std::string& name, const at::Tensor& tensor);
+  /// Writes the header into the room that was left for it.
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::map<std::string, std::string> metadata_;
+  AtomicFile file_;
+  std::size_t room_ = 0;  ///< bytes of the header
+  std::uint64_t end_ = 0;
+  struct Placed {
+    MappedTensors::Info info;
+    std::uint64_t begin, end;
+  };
+  std::map<std::string, Placed> placed_;
 };
 
 }  // namespace taugrid::store

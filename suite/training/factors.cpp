@@ -6,9 +6,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "suite/store/atomic_file.hpp"
+#include "suite/store/adapter_writer.hpp"
 
 namespace taugrid::training {
 namespace {
@@ -65,21 +64,13 @@ void Factors::move(at::Tensor& theta) const {
 void Factors::save(store::TensorFile& file) const { file.tensors["factors"] = values_; }
 
 void Factors::write_adapter(const std::filesystem::path& folder, const std::string& base) const {
-  nlohmann::ordered_json config = {
-      {"peft_type", "LORA"},     {"base_model_name_or_path", base},
-      {"r", low_rank_.rank},     {"lora_alpha", low_rank_.alpha},
-      {"lora_dropout", 0.0},     {"bias", "none"},
-      {"fan_in_fan_out", false}, {"use_rslora", false},
-      {"inference_mode", true},  {"target_modules", nlohmann::ordered_json::array()}};
-  for (const auto& matrix : matrices_) config["target_modules"].push_back(study::module_of(matrix.parameter));
-  store::TensorFile file;
-  file.metadata["format"] = "pt";
+  store::AdapterWriter::Room room;
+  for (const auto& matrix : matrices_) room.modules.push_back(study::module_of(matrix.parameter));
+  store::AdapterWriter adapter(folder, base, {low_rank_.alpha, static_cast<double>(low_rank_.rank)}, room);
   const auto views = factors_.views(values_.to(at::kCPU));
-  for (std::size_t i = 0; i < views.size(); ++i)
-    file.tensors["base_model.model." + factors_.parameters()[i].name] = views[i];
-  store::create_folders(folder);
-  store::write_atomically(folder / "adapter_config.json", config.dump(2) + "\n");
-  store::write_safetensors(folder / "adapter_model.safetensors", file);
+  for (std::size_t i = 0; i < matrices_.size(); ++i)
+    adapter.add(room.modules[i], views[2 * i], views[2 * i + 1]);
+  adapter.commit();
 }
 
 }  // namespace taugrid::training

@@ -11,6 +11,7 @@
 #include "suite/store/mapped_file.hpp"
 #include "suite/store/mapped_tensors.hpp"
 #include "suite/store/safetensors.hpp"
+#include "suite/store/safetensors_writer.hpp"
 #include "tests/suite/store/scratch.hpp"
 
 namespace {
@@ -38,6 +39,32 @@ TEST(MappedTensors, KnowWhetherTheirFileIsStillTheOneOfItsName) {
   EXPECT_EQ(second.tensor("x")[4999].item<float>(), 2);
   std::filesystem::remove(path);
   EXPECT_FALSE(second.current());
+}
+
+TEST(SafetensorsAppender, ShapesNeedNotBeKnownBefore) {
+  const Scratch scratch("appended");
+  const auto path = scratch / "model.safetensors";
+  const auto a = at::arange(6.0).reshape({2, 3}).t(), b = at::arange(5).to(at::kBFloat16);
+  {
+    SafetensorsAppender file(path, {"never", "ä", "second", "\"quoted\""}, {{"format", "pt"}});
+    file.append("second", a);
+    file.append("ä", b);
+    file.append("\"quoted\"", at::ones({1, 1, 1, 1, 1, 1, 1, 1}));
+    EXPECT_FALSE(std::filesystem::exists(path));
+    file.commit();
+  }
+  const auto read = read_safetensors(path);
+  EXPECT_EQ(read.tensors.size(), 3U);
+  EXPECT_TRUE(at::equal(read.tensors.at("second"), a));
+  EXPECT_TRUE(at::equal(read.tensors.at("ä"), b));
+  EXPECT_EQ(read.metadata.at("format"), "pt");
+  { SafetensorsAppender left(scratch / "left.safetensors", {"x"}, {}); }
+  EXPECT_FALSE(std::filesystem::exists(scratch / "left.safetensors"));
+  SafetensorsAppender none(scratch / "none.safetensors", {"x"}, {});
+  none.commit();
+  EXPECT_TRUE(read_safetensors(scratch / "none.safetensors").tensors.empty());
+  SafetensorsAppender wrong(scratch / "wrong.safetensors", {"x"}, {});
+  EXPECT_THROW(wrong.append("x", at::zeros({2}, at::kComplexFloat)), taugrid::InputError);
 }
 
 /// The file with a header one byte longer, as any writer may leave it.

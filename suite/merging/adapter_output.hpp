@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A merged model as a LoRA adapter of its base: each matrix Δ = λτ [out, in] of a layer becomes B·A with
+// B [out, r] and A [r, in].
+//
+//   exact   columns of Δ are in the span of those of the adapters' B_t: B = Q, A = QᵀΔ, with Q R = [B_1 …
+//   B_T];
+//           r = Σ r_t
+//   rank    the leading triples of Δ = U S Vᵀ, the nearest matrix of rank r (Eckart and Young 1936):
+//           B = U S^½, A = S^½ Vᵀ
+//
+// What is no matrix of a layer is written whole, as PEFT's modules_to_save and bias have it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "suite/merging/stages.hpp"
+
+namespace taugrid::merging {
+
+struct AdapterOutput {
+  std::vector<FactoredMatrix> matrices;
+  std::vector<std::string> whole;  ///< names of tensors that are written whole
+  std::vector<std::string> notes;  ///< what changed and is not in the adapter: a line each
+  Merged merged;
+};
+
+/// Writes adapter_config.json and adapter_model.safetensors to the folder, one matrix after another. Where
+/// the method needs all tensors at once, λτ is kept in a file of the folder meanwhile. `go_on` may throw.
+/// Throws InputError where no matrix changed, or the rank is to be exact and the models or the method do not
+/// give one.
+AdapterOutput write_adapter(const Recipe& recipe, const Stage& stage, const std::filesystem::path& folder,
+                            const std::function<void()>& go_on);
+
+}  // namespace taugrid::merging
