@@ -225,11 +225,13 @@ namespace {
 
 /// Keys that came after runs were made, and their values in programs of before. Where every section has that
 /// value, the resolved text is without the key: runs of before are of the same configuration, and go on.
-const std::map<std::string, std::string> later_keys = {{"epochs", "0"},
-                                                       {"space", "\"full\""},
-                                                       {"lora_rank", "8"},
-                                                       {"lora_alpha", "8.0"},
-                                                       {"lora_modules", "[]"}};
+const std::map<std::string, std::string> later_keys = {
+    {"epochs", "0"},
+    {"space", "\"full\""},
+    {"knots_exclude", "[\"embed\", \"wte\", \"wpe\", \"shared\", \"lm_head\"]"},
+    {"lora_rank", "8"},
+    {"lora_alpha", "8.0"},
+    {"lora_modules", "[]"}};
 
 }  // namespace
 

@@ -15,6 +15,7 @@
 #include "kernels/weights/masks.hpp"
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
+#include "suite/merging/vectors/aligned.hpp"
 
 namespace taugrid::merging {
 namespace {
@@ -231,8 +232,17 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
     if (trim.cuts()) seen += n * (trim.gamma ? 2 : 1) * (1 + weights::KthMagnitude::first_share(range.count));
   }
   // Numbers are sorted within their rows, at each pass: an order, its inverse, and probabilities.
-  double longest_row = 0;
+  double longest_row = 0, largest_gram = 0, aligned = 0;
   for (const auto& tensor : tensors) {
+    if (knots && tensor.shape.size() == 2) {
+      const auto m = static_cast<double>(tensor.shape[0]), n = static_cast<double>(tensor.shape[1]);
+      largest_gram = std::max(largest_gram, m * m);
+      aligned += m * (m + n);
+      // A Gram matrix, its eigenvectors (Golub and Van Loan, section 8.3: 9m³), a product a pass, and one
+      // back.
+      sorted +=
+          (2 * m * m * n * (2 + 1 / static_cast<double>(count)) + 9 * m * m * m / static_cast<double>(count));
+    }
     const auto n = static_cast<double>(tensor.range.count);
     if (!ranked || n == 0) continue;
     const double row = tensor.shape.size() < 2 ? n : n / static_cast<double>(tensor.shape.front());
@@ -240,11 +250,21 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
     sorted += n * std::log2(1 + row);
   }
   const double passes = all > 0 ? seen / all : 0;
-  return {.passes = passes, .flops = passes * static_cast<double>(count) * sorted, .bytes = 48 * longest_row};
+  return {.passes = passes + (knots ? 1 : 0),
+          .flops = passes * static_cast<double>(count) * sorted,
+          .bytes = 48 * longest_row + 16 * largest_gram + 4 * aligned};
 }
 
 std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double>& w, const Sink& sink,
                               const Team& all_ranks) const {
+  if (knots) {
+    const AlignedVectors aligned(whole, *knots);
+    auto plain = *this;
+    plain.knots.reset();
+    const auto tau = at::zeros({aligned.length()}, at::kFloat);
+    plain.run(aligned, w, Sink(tau), {});
+    return aligned.lift(tau, sink);
+  }
   const Team team = is_shared() ? all_ranks : Team();
   std::optional<RankDropped> dropped;
   if (ranked) dropped.emplace(whole, *ranked);

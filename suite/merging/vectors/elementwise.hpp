@@ -54,6 +54,8 @@ class Elementwise final : public VectorMethod {
   bool mean_of_models = false;     ///< Σ w θ / Σ w, whatever θ0 is
   bool trims = false;              ///< whether a density is that of trimming
   bool rescales = false;           ///< what is dropped by 1/density, of each vector
+  /// Where numbers are those of aligned matrices (aligned.hpp): names of tensors that stay as they are.
+  std::optional<std::vector<std::string>> knots = {};
   /// Drops by rank. They take the place of rule.drop, of which the scale alone is used then.
   std::optional<RankedDrop> ranked = {};
 
@@ -72,8 +74,8 @@ class Elementwise final : public VectorMethod {
   RecipeNote recipe_note(const std::string& regime, const std::vector<std::size_t>& tasks) const override;
 
  protected:
-  /// Rows that several ranks have a part of would be sorted by each of them.
-  bool is_shared() const override { return !ranked; }
+  /// Rows that several ranks have a part of would be sorted by each of them, and matrices aligned.
+  bool is_shared() const override { return !ranked && !knots; }
   std::int64_t run(const TaskVectors& whole, const std::vector<double>& w, const Sink& sink,
                    const Team& all_ranks) const override;
 

@@ -59,6 +59,21 @@ void read_election(Elementwise& method, config::Section& parameters, const char*
   method.rule.vote = zero == "nobody" ? MergeRule::Vote::nobody : MergeRule::Vote::positive;
 }
 
+void read_space(Elementwise& method, config::Section& parameters) {
+  const auto space = parameters.word(
+      "space",
+      "full: of the matrices' own numbers; knots: of what matrices are in one basis of all tasks' columns, "
+      "in "
+      "which shares are counted and what is merged is lifted back (KnOTS, Stoica et al. 2025)",
+      "full", {"full", "knots"});
+  const auto as_they_are = parameters.words("knots_exclude",
+                                            "With space = \"knots\": tensors whose names have one of these "
+                                            "parts stay as they are, as those without "
+                                            "two dimensions do",
+                                            {"embed", "wte", "wpe", "shared", "lm_head"});
+  if (space == "knots") method.knots = as_they_are;
+}
+
 std::uint64_t read_seed(config::Section& parameters) {
   return static_cast<std::uint64_t>(parameters.integer(
       "seed", "Of the draws; they depend on it, the model's number and the place alone", 0, {0, 1e9}));
@@ -102,6 +117,7 @@ std::shared_ptr<const VectorMethod> make_ties(config::Section parameters) {
   method->trims = true;
   method->trim = read_trim(parameters, read_density(parameters, 0.2));
   read_election(*method, parameters, "mean");
+  read_space(*method, parameters);
   return method;
 }
 
@@ -124,6 +140,7 @@ std::shared_ptr<const VectorMethod> make_dare_ties(config::Section parameters) {
                            "What a share and norms are of: the whole vector, or each tensor of the model by "
                            "itself (mergekit)");
   read_election(*method, parameters, "mean");
+  read_space(*method, parameters);
   return method;
 }
 

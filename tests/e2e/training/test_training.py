@@ -117,7 +117,7 @@ def adapters(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = text.replace('["standard", "linear"]', f'["lora"]\nlora_rank = {RANK}\nlora_alpha = {ALPHA}\n'
                                                   f"lora_modules = {list(MODULES)}").replace("1e-3", "1e-2")
     text += '[cost]\nsteps = 1\n[merging]\nmethods = ["ties", "iso_c"]\nalpha = [1.0]\n'
-    text += '[merging.iso_c]\nspace = "core"\n'
+    text += '[merging.iso_c]\nspace = "core"\n[merging.ties]\nspace = "knots"\n'
     measure(world.elsewhere(folder.parent / "adapters.toml", text), folder)
     return folder
 

@@ -246,6 +246,30 @@ def in_core(deltas: list[Array], formula: Callable[[list[Array]], Array]) -> Arr
     return np.asarray(u @ formula([u.T @ delta @ v for delta in deltas]) @ v.T)
 
 
+def in_knots(every: list[Tensors], told: Settings, formula: Callable[[Array, Settings], Array]) -> Tensors:
+    """The formula on S Vᵀ of [Δ_1 … Δ_T] = U S Vᵀ of each matrix, lifted by U (KnOTS); others as they are.
+
+    What no task changes is left out of the vectors.
+    """
+    exclude = told.get("knots_exclude", ["embed", "wte", "wpe", "shared", "lm_head"])
+    bases: Tensors = {}
+    for name, first in every[0].items():
+        if first.ndim == 2 and first.size and not any(part in name for part in exclude):
+            u, s, _ = np.linalg.svd(np.concatenate([tau[name] for tau in every], 1), full_matrices=False)
+            longest = max(first.shape[0], first.shape[1] * len(every))
+            bases[name] = u[:, s > np.sqrt(longest) * np.finfo(np.float32).eps * s[0]]
+    moved = {name for name in every[0] if any(tau[name].any() for tau in every)}
+    aligned = [
+        {name: bases[name].T @ tau[name] if name in bases else tau[name] for name in moved} for tau in every
+    ]
+    merged = formula(np.stack([flat(tau) for tau in aligned]), told)
+    found = {name: np.zeros_like(first) for name, first in every[0].items()}
+    for name, part in zip(sorted(moved), parts(merged, aligned[0]), strict=True):
+        numbers = merged[part].reshape(aligned[0][name].shape)
+        found[name] = bases[name] @ numbers if name in bases else numbers
+    return found
+
+
 def _ties(tau: Array, told: Settings) -> Array:
     ones = np.ones(len(tau))
     return ties(tau, ones, told["density"], told["cut"], told["merge"], told["zero_sign"])

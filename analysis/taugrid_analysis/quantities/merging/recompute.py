@@ -32,6 +32,10 @@ from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 def merged(method: str, told: Settings, every: list[Parameters]) -> Parameters:
     """τ of a method that is_taken(), of these vectors."""
     first = every[0]
+    if told.get("space") == "knots":
+        each = [{name: x.double().numpy() for name, x in tau.items()} for tau in every]
+        found = formulas.in_knots(each, told, formulas.WHOLE[method])
+        return {name: torch.tensor(found[name]).to(start.dtype) for name, start in first.items()}
     if method in formulas.WHOLE:
         whole = formulas.WHOLE[method](np.stack([flat(tau).numpy() for tau in every]), told)
         return _cut(whole, first)

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/vectors/aligned.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace taugrid::merging {
+namespace {
+
+/// U [m, k] of the tasks' matrices [m, n], the largest singular value first; of all that is more than what
+/// rounding of float32 numbers makes of σ_1.
+at::Tensor common_columns(std::span<const at::Tensor> tau, const std::vector<std::int64_t>& shape) {
+  auto gram = at::zeros({shape[0], shape[0]}, at::kDouble);
+  for (const auto& one : tau) {
+    const auto delta = one.view(shape).to(at::kDouble);
+    gram.addmm_(delta, delta.t());
+  }
+  const auto [squares, vectors] = at::linalg_eigh(gram);  // the least first
+  const auto longest = std::max<double>(static_cast<double>(shape[0]),
+                                        static_cast<double>(shape[1]) * static_cast<double>(tau.size()));
+  const double least = std::sqrt(longest) * std::numeric_limits<float>::epsilon();
+  const auto rank = squares.gt(least * least * squares[-1].item<double>()).sum().item<std::int64_t>();
+  return vectors.narrow(1, shape[0] - rank, rank).flip(1).to(at::kFloat).contiguous();
+}
+
+bool any_changes(const TaskVectors& whole, const NamedTensor& tensor) {
+  bool changes = false;
+  whole.visit(whole.all(), tensor.range, 1, [&](std::int64_t, std::span<const at::Tensor> tau) {
+    for (const auto& one : tau) changes = changes || one.any().item<bool>();
+  });
+  return changes;
+}
+
+}  // namespace
+
+AlignedVectors::AlignedVectors(const TaskVectors& whole, const std::vector<std::string>& exclude)
+    : whole_(whole) {
+  std::int64_t length = 0;
+  for (const auto& tensor : whole.tensors()) {
+    NamedTensor aligned = {tensor.name, tensor.shape, {length, tensor.range.count}};
+    at::Tensor basis;
+    const bool is_excluded = std::any_of(exclude.begin(), exclude.end(), [&](const std::string& part) {
+      return tensor.name.find(part) != std::string::npos;
+    });
+    if (tensor.shape.size() == 2 && tensor.range.count > 0 && !is_excluded) {
+      whole.visit(
+          whole.all(), tensor.range, tensor.range.count,
+          [&](std::int64_t, std::span<const at::Tensor> tau) { basis = common_columns(tau, tensor.shape); });
+      aligned.shape[0] = basis.size(1);
+      aligned.range.count = basis.size(1) * tensor.shape[1];
+    } else if (!any_changes(whole, tensor)) {
+      aligned.range.count = 0;
+    }
+    length += aligned.range.count;
+    tensors_.push_back(std::move(aligned));
+    bases_.push_back(std::move(basis));
+  }
+}
+
+std::vector<at::Tensor> AlignedVectors::tensor(std::size_t i, const std::vector<std::size_t>& which) const {
+  const auto& tensor = whole_.tensors()[i];
+  std::vector<at::Tensor> found(which.size());
+  whole_.visit(which, tensor.range, tensor.range.count, [&](std::int64_t, std::span<const at::Tensor> tau) {
+    for (std::size_t t = 0; t < which.size(); ++t) {
+      found[t] =
+          bases_[i].defined() ? at::mm(bases_[i].t(), tau[t].view(tensor.shape)).flatten() : tau[t].clone();
+    }
+  });
+  return found;
+}
+
+void AlignedVectors::do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
+                              const Visitor& visitor) const {
+  if (align != 1 || std::find(which.begin(), which.end(), theta0) != which.end())
+    throw std::logic_error("aligned vectors are visited number by number, and without θ0");
+  const auto size = std::min(stretch(which.size(), align), range.count);
+  const auto memory = at::empty({static_cast<std::int64_t>(which.size()), size}, at::kFloat);
+  std::vector<at::Tensor> stretches(which.size());
+  auto begin = range.begin;
+  std::int64_t filled = 0;
+  const auto see = [&] {
+    for (std::size_t t = 0; t < which.size(); ++t)
+      stretches[t] = memory[static_cast<std::int64_t>(t)].narrow(0, 0, filled);
+    visitor(begin, stretches);
+    begin += filled;
+    filled = 0;
+  };
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const auto& own = tensors_[i].range;
+    const auto until = std::min(range.end(), own.end());
+    if (std::max(range.begin, own.begin) >= until) continue;
+    const auto numbers = tensor(i, which);
+    for (auto at = std::max(range.begin, own.begin); at < until;) {
+      const auto n = std::min(size - filled, until - at);
+      for (std::size_t t = 0; t < which.size(); ++t)
+        memory[static_cast<std::int64_t>(t)]
+            .narrow(0, filled, n)
+            .copy_(numbers[t].narrow(0, at - own.begin, n));
+      at += n;
+      filled += n;
+      if (filled == size) see();
+    }
+  }
+  if (filled > 0) see();
+}
+
+std::int64_t AlignedVectors::lift(const at::Tensor& tau, const Sink& sink) const {
+  std::int64_t nonzero = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const auto& range = whole_.tensors()[i].range;
+    if (range.count == 0) continue;
+    const auto own = tau.narrow(0, tensors_[i].range.begin, tensors_[i].range.count);
+    const auto lifted = bases_[i].defined()
+                            ? at::mm(bases_[i], own.view(tensors_[i].shape)).flatten().contiguous()
+                        : own.numel() > 0 ? own
+                                          : at::zeros({range.count}, at::kFloat);
+    nonzero += at::count_nonzero(lifted).item<std::int64_t>();
+    sink.put(range.begin, lifted);
+  }
+  return nonzero;
+}
+
+}  // namespace taugrid::merging
