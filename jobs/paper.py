@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goes through one paper's steps, which jobs/papers/NAME/paper.toml lists: what jobs/paper.sh starts.
 
-A step is a table with one of these keys; {run} stands for the run folder:
+NAME may have a further folder: NAME/original has what takes several runs in the paper's own setting. A step is a table
+with one of these keys; {run} stands for the run folder:
     measure   runs an experiment file of the paper's folder. `run` names the run folder where that is not {run}; `set`
               lists values for --set, in which {run} is absolute; `ranks` is their number in place of RANKS; `models_of`
               takes the models of another run where that is finished. Options of the command line go to the first one.
@@ -10,7 +11,9 @@ A step is a table with one of these keys; {run} stands for the run folder:
     figures   draws the figures that the named run alone can give, of this paper or of `paper`.
     prepare   is a command line of jobs/prepare.
     job       is a script of jobs/ with its arguments, which has RUN, the absolute path of {run} or of `run`.
-`sizes` is printed at the end. Every step goes on where it was interrupted, so the whole does too.
+`each` is a list of texts: a step that measures is taken once for every one of them, which {each} stands for, and a word
+of an analysis or of figures that has {each} is given once for each. `sizes` is printed at the end. Every step goes on
+where it was interrupted, so the whole does too.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class PaperError(ValueError):
 
 
 def names() -> list[str]:
-    return sorted(path.parent.name for path in PAPERS.glob("*/paper.toml"))
+    return sorted(str(path.parent.relative_to(PAPERS)) for path in PAPERS.rglob("paper.toml"))
 
 
 def table(path: Path) -> dict[str, Any]:
@@ -83,19 +86,42 @@ def options_for_models(source: Mapping[str, Any], run: str, environment: Mapping
     return ["--set", f"finetune.checkpoints={checkpoints}", "--set", f"finetune.given=[{regimes}]"]
 
 
+def taken_from(how: dict[str, Any]) -> list[str]:
+    """The step's `each`, which it has no more; [] where it has none, or keeps one that is no list of texts."""
+    each = how.get("each")
+    if not isinstance(each, list) or not all(isinstance(one, str) for one in each):
+        return []
+    return list(how.pop("each"))
+
+
+def measured_for_each(step: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps that a step with `measure` and `each` stands for; any other step is one."""
+    step = dict(step)
+    if "measure" not in step or not (each := taken_from(step)):
+        return [step]
+
+    def filled(value: Any, one: str) -> Any:
+        if isinstance(value, list):
+            return [filled(part, one) for part in value]
+        return value.replace("{each}", one) if isinstance(value, str) else value
+
+    return [{key: filled(value, one) for key, value in step.items()} for one in each]
+
+
 def commands(name: str, options: list[str], environment: Mapping[str, str]) -> Iterator[Command]:
     """The commands of a paper's steps, each made when its turn comes. Throws PaperError on a step that is none."""
     python = str(Path(environment.get("TAUGRID_VENV", ".venv"), "bin", "python"))
     analysis = [python, "-m", "taugrid_analysis"]
-    main_run = environment.get("RUN") or f"runs/papers/{name}"
+    main_run = environment.get("RUN") or f"runs/papers/{name.replace('/', '_')}"
 
-    def words(text: str) -> list[str]:
-        return [word.replace("{run}", main_run) for word in shlex.split(text)]
+    def words(text: str, each: list[str] | None = None) -> list[str]:
+        found = [word.replace("{run}", main_run) for word in shlex.split(text)]
+        return [word.replace("{each}", one) for word in found for one in (each if each and "{each}" in word else [""])]
 
     def folder(how: dict[str, Any]) -> str:
         return how.pop("run", "{run}").replace("{run}", main_run)
 
-    for step in read(name)["steps"]:
+    for step in [one for written in read(name)["steps"] for one in measured_for_each(written)]:
         match step:
             case {"measure": str(experiment), **how}:
                 run = folder(how)
@@ -108,10 +134,10 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
                 command = Command(line + options, ranks)
                 options = []
             case {"figures": str(run), **how}:
-                paper = how.pop("paper", name)
-                command = Command([*analysis, "figures", *words(run), "--paper", paper], leave_out="needs")
+                paper, runs = how.pop("paper", name.split("/")[0]), words(run, taken_from(how))
+                command = Command([*analysis, "figures", *runs, "--paper", paper], leave_out="needs")
             case {"analysis": str(text), **how}:
-                command = Command(analysis + words(text))
+                command = Command(analysis + words(text, taken_from(how)))
             case {"prepare": str(text), **how}:
                 command = Command([python, "jobs/prepare", *words(text)])
             case {"job": str(text), **how}:

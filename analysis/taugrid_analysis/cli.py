@@ -15,7 +15,7 @@ from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import line, picture_format, write
 from taugrid_analysis.page import renderings
 from taugrid_analysis.page.renderings import RENDERERS
-from taugrid_analysis.papers import PAPERS
+from taugrid_analysis.papers import BASES, PAPERS
 from taugrid_analysis.reproduction import commands as reproduction
 from taugrid_analysis.speed import commands as speed
 
@@ -54,7 +54,11 @@ def parser() -> argparse.ArgumentParser:
         return made
 
     command("show", "one screen about the run")
-    tables = command("tables", "the papers' tables, with the published numbers where they apply")
+    tables = several(
+        "tables",
+        "the papers' tables, with the published numbers where they apply; of several runs, with --paper"
+        " bases, those that the paper has of several architectures",
+    )
     tables.add_argument("--format", choices=sorted(RENDERERS), default="text")
     tables.add_argument("--pairs", action="store_true", help="also one line for every pair")
     tables.add_argument(
@@ -160,7 +164,7 @@ def run(options: argparse.Namespace) -> int:
 
             print(show(found[0]))
         elif options.command == "tables":
-            print_tables(options, found[0])
+            print_tables(options, found)
         elif options.command == "seeds":
             print_seeds(options, found)
         elif options.command == "causes":
@@ -185,8 +189,15 @@ def print_papers(form: str) -> None:
         renderings.print_tables(coverage.tables(), form)
 
 
-def print_tables(options: argparse.Namespace, run: Run) -> None:
-    if options.paper:
+def print_tables(options: argparse.Namespace, runs: list[Run]) -> None:
+    run = runs[0]
+    if len(runs) > 1:
+        from taugrid_analysis.papers.bases import architectures
+
+        if options.paper != BASES:
+            raise InputError(f"{len(runs)} runs", "tables", f"one run, or --paper {BASES}")
+        found = architectures.tables(runs)
+    elif options.paper:
         from taugrid_analysis.papers.comparison import paper_tables
 
         found = paper_tables(run, options.paper)

@@ -20,6 +20,7 @@ from taugrid_analysis import cli
 from taugrid_analysis.papers import figure, published
 from taugrid_analysis.papers.bases.sentences import OURS
 from taugrid_analysis.papers.published import PublishedTable, Row
+from taugrid_analysis.quantities.bases import figures as bases_figures
 from taugrid_analysis.quantities.bases import partitions
 from taugrid_analysis.quantities.bases.ranks import ranks
 from taugrid_analysis.quantities.bases.tables import bases
@@ -248,6 +249,58 @@ def test_the_papers_own_partitions(tmp_path: Path) -> None:
     ours = column(made(path)["table12"], "TIES, ours")
     assert ours["mean, k = 2"] is None and ours["mean, all k"] is None and ours["M-ESR"] is None
     assert ours["MS-ER"] is not None
+
+
+def test_tables_of_several_architectures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs whose accuracies are 0, 3 and 9 points higher: each stands there, and their mean, 4 higher."""
+    by_size = {k: [list(row) for row in EVERY if max(row) == k - 1] for k in range(1, 5)}
+    runs = []
+    for place, more in enumerate((0.0, 0.03, 0.09)):
+        model = (f"tower-{place}", 1000 + place, "pretrained")
+        (tmp_path / str(place)).mkdir()
+        path = synthetic.write(tmp_path / str(place) / "results.h5", tasks=FOUR, model=model)
+        with h5py.File(path, "r+") as file:
+            told = synthetic_bases.write(file, "standard", by_size, ("ties", "ties"))
+            for name in ("accuracy", "absolute"):
+                file[f"bases/standard/{name}"][...] += more
+        runs.append(str(path))
+    once = np.mean([value for row, value in told.items() if sorted(np.bincount(row)) == [1, 3]])
+    expected = [100 * (once + more) for more in (0.0, 0.03, 0.09, 0.04)]
+    assert cli.main(["tables", *runs, "--paper", "bases", "--only", "table5", "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [
+        f"{name}{error}"
+        for name in ("tower-0", "tower-1", "tower-2", "mean of these")
+        for error in ("", " error")
+    ]
+    assert f"method,partition,published,{','.join(heads)}" in lines
+    (ties,) = [line.split(",") for line in lines if line.startswith("TIES,save one")]
+    assert ties[2] == "84.58" and [float(cell) for cell in ties[3::2]] == pytest.approx(expected, abs=0.005)
+    assert float(ties[10]) == pytest.approx(np.mean([float(cell) for cell in ties[4:10:2]]), abs=0.005)
+    assert cli.main(["tables", *runs, "--paper", "bases", "--only", "table12", "--format", "csv"]) == 0
+    (head,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("method,")]
+    assert all(f"published, ViT-{size}" in head for size in ("B/16", "B/32", "L/14"))
+    assert cli.main(["tables", *runs, "--paper", "tau_jp"]) == 2
+    assert "3 runs; expected one run, or --paper bases" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("measured", "shown"), [((2, 3, 4, 6), (3, 6)), ((2, 3), (2, 3)), ((2, 6), (2, 6))])
+def test_figure_7_has_the_papers_numbers_of_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: tuple[int, ...], shown: tuple[int, ...]
+) -> None:
+    """3 and 6 stand for them, among eight tasks; where one is missing, the largest gap's and another."""
+    assert bases_figures.PAPERS_CLUSTERS == (3, 10)
+    monkeypatch.setattr(bases_figures, "PAPERS_CLUSTERS", (3, 6))
+    path = synthetic.write(tmp_path / "results.h5")
+    labels = {k: [synthetic_bases.labels_of(8, k, 0)] for k in measured}
+    with h5py.File(path, "r+") as file:
+        synthetic_bases.write(file, "standard", labels, chosen=2)
+    with Run(path) as run:
+        drawn = bases_figures.clusters(run)
+    assert drawn is not None
+    titles = [axes.get_title() for axes in drawn.axes if axes.get_title()]
+    assert [int(title.split(", ")[1].split()[0]) for title in titles] == list(shown)
+    assert [title.endswith("by the largest gap") for title in titles] == [k == 2 for k in shown]
 
 
 @pytest.mark.parametrize(

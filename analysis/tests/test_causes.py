@@ -131,6 +131,17 @@ def test_linearity_over_epochs_steps_and_replaced_pictures(
     assert "epochs-2,2,d1 + d2,150,,0," in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("epoch7", 7), ("epochs-7", 7), ("my-epoch7", None), ("start-7", None)]
+)
+def test_epochs_are_read_from_the_name_of_the_start(tmp_path: Path, name: str, told: int | None) -> None:
+    """As keep_epochs names models on the way, or as jobs/causes.sh names its links."""
+    path = synthetic.write(tmp_path / "results.h5", tasks=("d1", "d2"), model=(name, 1000, "pretrained"))
+    with Run(path) as run:
+        epochs = several_runs.epochs_of(run)
+    assert epochs == told if told is not None else np.isnan(epochs)
+
+
 def test_a_run_without_either_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     synthetic.write(tmp_path / "results.h5", tasks=TASKS[:3], leave_out=["linearity"])
     assert cli.main(["causes", str(tmp_path)]) == 2

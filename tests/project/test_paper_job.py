@@ -19,7 +19,9 @@ import experiments
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAPERS = ["attention_only", "bases", "cross_task_linearity", "decoder", "language", "tangent_space", "tau_jp"]
+PAPERS = ["attention_only", "bases", "bases/original", "cross_task_linearity", "cross_task_linearity/original",
+          "decoder", "language", "tangent_space", "tangent_space/original", "tangent_space/sizes", "tau_jp",
+          "tau_jp/original"]
 
 
 def paper_module() -> ModuleType:
@@ -75,14 +77,16 @@ def given(run: Path) -> str:
 
 def test_models_of_a_finished_quickstart_are_taken(tree: Path) -> None:
     begin = "measure bases/bases.toml runs/papers/bases"
-    assert measured("bases", "--mixed") == [f"{begin} --mixed"]
+    second = "measure bases/second.toml runs/papers/bases_second --set finetune.checkpoints="
+    second += f"{tree}/runs/papers/bases/checkpoints/other_start"
+    assert measured("bases", "--mixed") == [f"{begin} --mixed", second]
     quickstart = finished(tree / "runs" / "quickstart")
-    assert measured("bases", "--mixed") == [f"{begin}{given(quickstart)} --mixed"]
-    assert measured("bases", QUICKSTART="") == [begin]
+    assert measured("bases", "--mixed") == [f"{begin}{given(quickstart)} --mixed", second]
+    assert measured("bases", QUICKSTART="") == [begin, second]
     other = finished(tree / "other")
-    assert measured("bases", QUICKSTART="other") == [begin + given(other)]
+    assert measured("bases", QUICKSTART="other") == [begin + given(other), second]
     (quickstart / "results.h5").unlink()
-    assert measured("bases") == [begin]
+    assert measured("bases") == [begin, second]
 
 
 def test_a_run_goes_on_with_the_models_that_it_began_with(tree: Path) -> None:
@@ -90,9 +94,9 @@ def test_a_run_goes_on_with_the_models_that_it_began_with(tree: Path) -> None:
     run = tree / "runs" / "papers" / "bases"
     run.mkdir(parents=True)
     (run / "config.toml").write_text('[finetune]\ncheckpoints = ""\n')
-    assert measured("bases") == ["measure bases/bases.toml runs/papers/bases"]
+    assert measured("bases")[:1] == ["measure bases/bases.toml runs/papers/bases"]
     (run / "config.toml").write_text('[finetune]\ncheckpoints = "/elsewhere/checkpoints"\n')
-    assert measured("bases") == ["measure bases/bases.toml runs/papers/bases" + given(Path("/elsewhere"))]
+    assert measured("bases")[:1] == ["measure bases/bases.toml runs/papers/bases" + given(Path("/elsewhere"))]
 
 
 @pytest.mark.usefixtures("tree")
@@ -126,22 +130,42 @@ def test_a_paper_measures_before_it_shows(name: str, monkeypatch: pytest.MonkeyP
         if words[1] == "jobs/measure.sh":
             assert Path(words[2]) in [path.relative_to(ROOT) for path in experiments.SHIPPED]
             for word in words[4:]:
-                if "/checkpoints/" in word:
-                    assert Path(word.removeprefix("model.path=").split("/checkpoints/")[0]).relative_to(ROOT) in \
+                if "/checkpoints" in word:
+                    assert Path(word.split("=", 1)[1].split("/checkpoints")[0]).relative_to(ROOT) in \
                         [Path(run) for run in runs]
             runs.add(words[3])
         elif words[1:3] == ["-m", "taugrid_analysis"]:
-            assert words[3] in ("tables", "figures", "report", "causes")
+            assert words[3] in ("tables", "figures", "report", "causes", "seeds")
             assert {word for word in words[4:] if word.startswith("runs/")} <= runs
         else:
             assert Path(words[1]).exists()
     assert runs
 
 
+def test_a_step_is_measured_for_each(tree: Path) -> None:
+    """And an analysis has a word for each."""
+    (tree / "jobs" / "papers" / "odd" / "original").mkdir(parents=True)
+    (tree / "jobs" / "papers" / "odd" / "original" / "paper.toml").write_text("""steps = [
+  { measure = "{each}.toml", each = ["a", "b"], run = "{run}_{each}", set = ["model.path={run}_start/{each}", "x=1"] },
+  { analysis = "causes {run}_{each} {run}_c --format csv", each = ["a", "b"] },
+  { figures = "{run}_{each}", each = ["a", "b"] },
+]
+""")
+    steps = lines("odd/original", "--mixed", TAUGRID_VENV="venv")
+    run = "runs/papers/odd_original"
+    start = f"{tree}/{run}_start"
+    assert steps == [f"measure odd/original/a.toml {run}_a --set model.path={start}/a --set x=1 --mixed",
+                     f"measure odd/original/b.toml {run}_b --set model.path={start}/b --set x=1",
+                     f"venv/bin/python -m taugrid_analysis causes {run}_a {run}_b {run}_c --format csv",
+                     f"venv/bin/python -m taugrid_analysis figures {run}_a {run}_b --paper odd"]
+
+
 def test_steps_that_are_none_are_refused(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tree / "jobs" / "papers" / "odd").mkdir()
     file = tree / "jobs" / "papers" / "odd" / "paper.toml"
-    refusals = {'mesure = "x"': "does nothing that", 'analysis = "tables x", ranks = 1': "not take ranks"}
+    refusals = {'mesure = "x"': "does nothing that", 'analysis = "tables x", ranks = 1': "not take ranks",
+                'measure = "x", each = "a"': "not take each", 'measure = "x", each = [1]': "not take each",
+                'analysis = "tables x", each = "ab"': "not take each", 'job = "x", each = ["a"]': "not take each"}
     for step, problem in refusals.items():
         file.write_text(f"steps = [{{ {step} }}]\n")
         assert paper.main(["odd"]) == 2

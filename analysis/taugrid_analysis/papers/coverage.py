@@ -17,6 +17,7 @@ from taugrid_analysis.papers import PAPERS, published
 from taugrid_analysis.reproduction import reference
 
 FINDINGS = "findings"  # the folder beside docs/papers.md that has the recorded runs
+STEPS = "paper.toml"  # what takes several runs, which `jobs/paper.sh NAME/original` goes through
 MEASURED, IN_PART, MISSING, NOTHING = "measured", "in part", "missing", "nothing to measure"
 
 
@@ -27,7 +28,9 @@ class Item:
     place: str  # "Table 3", "Figure 12", "Appendix B"
     shows: str
     command: str  # that measures it on the default tasks; empty where none does
-    own: tuple[str, ...]  # files of the paper's own setting, below jobs/papers/NAME/original
+    own: tuple[
+        str, ...
+    ]  # files of the paper's own setting, below jobs/papers/NAME/original; of STEPS, the command
     missing: str  # what of it no command measures
     idea: bool  # it illustrates an idea: there are no numbers in it
     recorded: str  # the page and section of docs/findings that has the last recorded run
@@ -50,7 +53,10 @@ def items(paper: str) -> list[Item]:
             entry["place"],
             entry["shows"] if "shows" in entry else captions[entry["place"]],
             entry.get("command", told["command"]) if entry.get("default") else "",
-            tuple(entry.get("own", ())),
+            tuple(
+                f"bash jobs/paper.sh {paper}/original" if name == STEPS else name
+                for name in entry.get("own", ())
+            ),
             entry.get("missing", ""),
             entry.get("idea", False),
             entry.get("recorded", ""),

@@ -4,6 +4,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import experiments
@@ -11,10 +12,10 @@ import pytest
 from launch import run
 from world import TASKS, World
 
-# Largest test splits: qqp's, imdb's, CIFAR-10's, a split of CIFAR-100's, MNIST's; of the eight sets of pictures svhn's.
-# What decoders are asked lies far below 30,000 a domain.
-LARGEST = {"glue": 40430, "t5": 25000, "cifar": 10000, "split": 500, "rotated": 10000, "llama2": 30000,
-           "mergebench": 30000}
+# Largest test splits: qqp's, imdb's, CIFAR-10's, a split of CIFAR-100's, MNIST's, a half of CIFAR-10's, ten classes of
+# ImageNet's; of the eight sets of pictures svhn's. What decoders are asked lies far below 30,000 a domain.
+LARGEST = {"glue": 40430, "t5": 25000, "cifar": 10000, "split": 500, "rotated": 10000, "halves": 5000,
+           "imagenet_parts": 500, "llama2": 30000, "mergebench": 30000}
 
 
 def folder_of(experiment: Path) -> str:
@@ -95,11 +96,31 @@ def test_the_experiments_we_ship_are_valid(experiment: Path) -> None:
         assert done.returncode in (0, 2) and ("inputs are missing" in done.stderr) == (done.returncode == 2)
 
 
+def settings_of(name: str) -> dict[tuple[str, ...], None]:
+    """Each experiment file of a paper's steps with the --set options that the step gives it."""
+    told = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, 'jobs'); import paper\n"
+                           f"for one in paper.commands({name!r}, [], {{}}): print(*one.words, sep='\\t')"],
+                          cwd=experiments.JOBS.parent, capture_output=True, text=True, check=True).stdout
+    steps = [line.split("\t") for line in told.splitlines()]
+    return dict.fromkeys((step[2], *step[4:]) for step in steps if step[1] == "jobs/measure.sh")
+
+
+@pytest.mark.parametrize("name", sorted({path.parent.relative_to(experiments.JOBS / "papers").as_posix()
+                                         for path in (experiments.JOBS / "papers").rglob("paper.toml")}))
+def test_the_steps_of_a_paper_set_what_their_files_know(name: str) -> None:
+    for experiment, *options in settings_of(name):
+        done = dry_run(experiments.JOBS.parent / experiment, *options)
+        assert "nothing is computed" in done.stdout and "work: " in done.stdout, (experiment, done.stderr)
+
+
 @pytest.mark.parametrize("experiment", experiments.SHIPPED, ids=experiments.name)
 def test_the_papers_settings_alone_train_on_random_crops(experiment: Path) -> None:
-    """Crops have at least 0.9 of the area, as open_clip's. Default tasks, texts and CIFAR are taken as they are."""
+    """Crops have at least 0.9 of the area, as open_clip's, or 0.08, as torchvision's. Default tasks, texts and CIFAR
+    are taken as they are."""
     finetune = experiments.read(experiment).get("finetune", {})
     expected = 0.9 if experiment in experiments.ORIGINAL and on_crops(experiment) else None
+    if experiment in experiments.ORIGINAL and folder_of(experiment) == "imagenet_parts":
+        expected = 0.08
     assert finetune.get("random_crop") == expected
 
 

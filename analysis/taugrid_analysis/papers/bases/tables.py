@@ -87,11 +87,10 @@ def _table(run: Run, source: PublishedTable) -> Table:
         for key, values in row.values.items():
             for position, value in enumerate(values):
                 name = source.columns[position]
-                label = _named(row.label, key, keys) if source.across else row.label
+                label = named(row.label, key, keys) if source.across else row.label
                 line = position if source.across else sheet.lines.index(label)
-                head = (label, row.label) if source.across else (_named(name, key, keys), name)
-                doubtful = DOUBTFUL if name in row.doubtful else ""
-                sheet.published[line, sheet.heads.index(head)] = source.as_printed(position, value) + doubtful
+                head = (label, row.label) if source.across else (named(name, key, keys), name)
+                sheet.published[line, sheet.heads.index(head)] = as_shown(source, row, key, position)
                 ours = MEASURES[source.measure](run, row, name) if source.measure in MEASURES else None
                 if ours is None or (not isinstance(ours, str) and not math.isfinite(ours)):
                     continue
@@ -113,20 +112,26 @@ def _table(run: Run, source: PublishedTable) -> Table:
     return table
 
 
-def _named(name: str, key: str, keys: list[str]) -> str:
+def as_shown(source: PublishedTable, row: Row, key: str, position: int) -> str:
+    """A published cell with the decimals of its column; a doubtful one is marked."""
+    doubtful = DOUBTFUL if source.columns[position] in row.doubtful else ""
+    return source.as_printed(position, row.values[key][position]) + doubtful
+
+
+def named(name: str, key: str, keys: list[str]) -> str:
     """With its model where the table has several."""
     return f"{name}, {published.title(key)}" if len(keys) > 1 else name
 
 
 def _across(source: PublishedTable, keys: list[str]) -> Sheet:
     """A line a column of the paper's; a column each of its rows, ours after those of one label."""
-    heads = [(_named(row.label, key, keys), row.label) for row in source.rows for key in row.values]
+    heads = [(named(row.label, key, keys), row.label) for row in source.rows for key in row.values]
     return Sheet(list(source.columns), heads)
 
 
 def _as_printed(source: PublishedTable, keys: list[str]) -> Sheet:
     """A line a row; where it stands for several models, a column each and ours after them."""
-    heads = [(_named(name, key, keys), name) for name in source.columns for key in keys]
+    heads = [(named(name, key, keys), name) for name in source.columns for key in keys]
     return Sheet(list(dict.fromkeys(row.label for row in source.rows)), heads)
 
 
@@ -295,7 +300,7 @@ def _partition(run: Run, row: Row, column: str) -> Measured | None:
             return None
         kept = [value for one, value in found.items() if wanted(one)]
         whole = sum(1 for one in partitions.every(names) if wanted(one)) if four else 1
-        return _mean(kept) if len(kept) >= whole else None
+        return percent(mean(kept)) if len(kept) >= whole else None
     if column in ("M-S-E-R", "save all"):
         one: Partition | None = partitions.alone(names)
     elif column == "MSER":
@@ -360,9 +365,9 @@ def _chosen(run: Run) -> Partition | None:
     return None if labels is None else partitions.of_labels(labels, names)
 
 
-def _mean(values: list[Measured]) -> Measured:
+def mean(values: list[Measured]) -> Measured:
     """All on the same points: errors are taken as fully correlated."""
-    return percent(Measured(float(np.mean(values)), float(np.mean([value.error for value in values]))))
+    return Measured(float(np.mean(values)), float(np.mean([value.error for value in values])))
 
 
 MEASURES: dict[str, Callable[[Run, Row, str], float | str | None]] = {

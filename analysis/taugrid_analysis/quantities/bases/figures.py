@@ -18,6 +18,7 @@ from taugrid_analysis.run.opened import Run
 
 REGIME = "standard"
 MARKERS = "osD^v"
+PAPERS_CLUSTERS = (3, 10)  # of its 70 language tasks, figure 7
 NUMBERED = 12  # tasks of a matrix whose cells leave room for numbers
 
 
@@ -143,7 +144,8 @@ def norms(runs: Sequence[Run]) -> Figure | None:
 def clusters(run: Run) -> Figure | None:
     """Figure 7: cosines with tasks in the order of their clusters, boxes around those of more than one.
 
-    At the number of clusters with the largest gap, and at the next largest gap beyond it.
+    At the paper's two numbers of clusters where the run has both of them; else at the one with the largest
+    gap, and at the next largest gap beyond it.
     """
     data = run.data("bases", REGIME)
     if data is None or len(run.results.tasks) < 3:
@@ -151,8 +153,11 @@ def clusters(run: Run) -> Figure | None:
     held = np.flatnonzero(partitions.merged(data))
     first = partitions.chosen(data)
     gap = np.diff(data["eigenvalues"].to_numpy().astype(float))
-    further = [k for k in data["clusters"].to_numpy().astype(int) if first < k < len(held)]
+    every = [k for k in data["clusters"].to_numpy().astype(int) if k < len(held)]
+    further = [k for k in every if k > first]
     shown = [first, *sorted(further, key=lambda k: -gap[k - 1])[:1]]
+    if set(PAPERS_CLUSTERS) <= set(every):
+        shown = list(PAPERS_CLUSTERS)
     known = [(k, labels) for k in shown if (labels := partitions.spectral(data, k)) is not None]
     if not known:
         return None

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What makes cross-task linearity (paper 5, section 5): runs that differ in θ0, in steps, and in their tasks.
 
-A θ0 says how long it was pre-trained by its folder's name, which ends with `epochs-N`; a random one has 0. A
-task `OWN-OTHER-P` is OWN with P percent of its training pictures replaced by those of OTHER, as `jobs/prepare
-parts` makes them; where OTHER is `start`, both tasks of a pair have them.
+A θ0 says how long it was pre-trained by its folder's name, which ends with `epochs-N`, or is `epochN`, as
+`keep_epochs` names models on the way; a random one has 0. A task `OWN-OTHER-P` is OWN with P percent of its
+training pictures replaced by those of OTHER, as `jobs/prepare parts` makes them; where OTHER is `start`, both
+tasks of a pair have them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def epochs_of(run: Run) -> float:
     model = run.results.model()
     if model is None:
         return float("nan")
-    told = re.search(r"epochs-(\d+)$", model.name)
+    told = re.search(r"(?:epochs-|^epoch)(\d+)$", model.name)
     return 0.0 if model.init == "random" else float(told[1]) if told else float("nan")
 
 
