@@ -4,9 +4,10 @@
 
 NAME may have a further folder: NAME/original has what takes several runs in the paper's own setting. A step is a table
 with one of these keys; {run} stands for the run folder:
-    measure   runs an experiment file of the paper's folder. `run` names the run folder where that is not {run}; `set`
-              lists values for --set, in which {run} is absolute; `ranks` is their number in place of RANKS; `models_of`
-              takes the models of another run where that is finished. Options of the command line go to the first one.
+    measure   runs an experiment file, named from the paper's folder. `run` names the run folder where that is not
+              {run}; `set` lists values for --set, in which {run} is absolute; `ranks` is their number in place of
+              RANKS; `models_of` takes the models of another run where that is finished. Options of the command line
+              go to the first one.
     analysis  is a command line of taugrid_analysis.
     figures   draws the figures that the named run alone can give, of this paper or of `paper`.
     prepare   is a command line of jobs/prepare.
@@ -125,7 +126,7 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
         match step:
             case {"measure": str(experiment), **how}:
                 run = folder(how)
-                line = ["bash", "jobs/measure.sh", str(PAPERS / name / experiment), run]
+                line = ["bash", "jobs/measure.sh", os.path.normpath(PAPERS / name / experiment), run]
                 if source := how.pop("models_of", None):
                     line += options_for_models(source, run, environment)
                 for value in how.pop("set", []):

@@ -14,6 +14,9 @@ import synthetic
 from bases_tables import column, made
 
 from taugrid_analysis.quantities.bases import partitions
+from taugrid_analysis.quantities.bases.tables import transfer
+from taugrid_analysis.quantities.every_partition.tables import every_partition
+from taugrid_analysis.run.opened import Run
 
 FOUR = ("MNIST", "SVHN", "EuroSAT", "RESISC45")
 SETS = [row for row in product((0, 1), repeat=4) if any(row)]  # clusters that four tasks can make
@@ -98,3 +101,55 @@ def test_mrpc_is_called_an_f1() -> None:
     for source in published.tables(("bases",)):
         if source.measure == "language":
             assert "of MRPC F1" in source.caption and "eleven others' are accuracies" in source.note
+
+
+def test_means_over_partitions_have_errors(tmp_path: Path) -> None:
+    """Ratios' error by drawing points anew; that of tasks outside by drawing each one's points once."""
+    path = write(tmp_path / "results.h5", (*FOUR, "GTSRB", "DTD"), LAION)
+    with h5py.File(path) as file:
+        group = file["every_partition/ties/standard"]
+        accuracy, tuned = group["accuracy"][0], group["tuned"][()]
+        single = file["single_task/standard/accuracy"][:4]
+        counts = (file["single_task/standard/sample_index"][:4] >= 0).sum(axis=1)
+        normalized = float(group["normalized"][0])
+    with Run(path) as run:
+        table = every_partition(run)
+    rng = np.random.default_rng(1)
+    again = (
+        rng.binomial(100, accuracy, (20000, 4)) / 100 / (rng.binomial(counts, single, (20000, 4)) / counts)
+    )
+    first = table.rows[0][-1]
+    assert float(first) == pytest.approx(normalized)  # type: ignore[arg-type]
+    assert first.error == pytest.approx(again.mean(axis=1).std(), rel=0.05)  # type: ignore[union-attr]
+    (outside,) = [row[-1] for row in table.rows if "α tuned" in str(row[1])]
+    points = rng.random((4000, 2, 1, 100))  # a point is right below the accuracy, of every partition
+    drawn = (points < tuned[None, :, :, None]).mean(axis=(1, 2, 3))
+    assert float(outside) == pytest.approx(tuned.mean())  # type: ignore[arg-type]
+    spread = float(drawn.std())  # of accuracies from 0.2 to 0.6, so that partitions are not quite alike
+    assert spread < outside.error < 1.2 * spread  # type: ignore[union-attr]
+
+
+def test_means_over_held_out_tasks_have_errors(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=FOUR, model=LAION)
+    share = np.array([0.2, 0.5, 0.6, 0.9])
+    with h5py.File(path, "r+") as file:
+        group = file.create_group("basis_transfer/standard")
+        group["alpha"], group["labels"] = [1.0], np.where(np.eye(4, dtype=bool), -1, 0)
+        group["cosine"], group["nearest"], group["found"] = (
+            np.full((4, 1), 0.3),
+            np.zeros(4, int),
+            np.ones(4, int),
+        )
+        curve = share[:, None, None]
+        group["test_accuracy"], group["validation_accuracy"] = curve, curve
+        for name in ("pretrained", "one_shot", "accuracy"):
+            group[name] = share
+        group["others"], group["chosen_alpha"] = np.full(4, np.nan), np.ones(4)
+        group["sample_index"] = group["validation_sample_index"] = np.tile(np.arange(100), (4, 1))
+        group.attrs.update(merge_in="linear", threshold=0.0)
+    with Run(path) as run:
+        mean = transfer(run).rows[-1]
+    assert mean[1] == "mean" and float(mean[8]) == pytest.approx(0.55)  # type: ignore[arg-type]
+    expected = np.sqrt((share * (1 - share) / 100).sum()) / 4
+    assert mean[8].error == pytest.approx(expected)  # type: ignore[union-attr]
+    assert np.isnan(float(mean[9]))  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ import pytest
 import synthetic
 import synthetic_bases
 from bases_tables import column, made
+from sklearn.metrics import f1_score
 
 from taugrid_analysis import cli
 from taugrid_analysis.papers import figure, published
@@ -528,6 +529,50 @@ def test_language_tasks_stand_beside_the_printed_numbers(language: Path) -> None
     assert cosines["MNLI, SST2Adv"] == pytest.approx(expected[4, 5])
     assert cosines["MNLI, CR"] == pytest.approx(expected[4, 1])
     assert cosines["CR, SST2Adv"] == pytest.approx(expected[1, 5])
+
+
+def test_mrpc_is_scored_by_f1_where_the_run_has_its_labels(tmp_path: Path) -> None:
+    """Scikit-learn's f1_score of the predictions is the oracle, and a bootstrap that of the error."""
+    rng = np.random.default_rng(3)
+    names = ["equivalent", "not_equivalent"]
+    model = ("roberta-base", 124697433, "pretrained")
+    path = synthetic.write(tmp_path / "results.h5", tasks=("sst2", "mrpc"), model=model)
+    labels, rows = rng.integers(0, 2, 900), np.sort(rng.permutation(900)[:400])
+    said = np.where(rng.random(900) < 0.7, labels, 0)
+    right = (said == labels)[rows]
+    with h5py.File(path, "r+") as file:
+        file["model"].attrs["architecture"] = "RobertaForMaskedLM"
+        file["tasks/classes"][...] = 2
+        group = file.create_group("merging/task_arithmetic/standard")
+        group["alpha"] = [1.0]
+        accuracy = np.array([[0.5, right.mean()]])
+        group["test_accuracy"], group["validation_accuracy"] = accuracy, accuracy
+        group["accuracy"], group["coefficient"] = accuracy[0], 1.0
+        group["absolute"], group["normalized"], group["density"] = accuracy.mean(), 0.9, 0.5
+        group["passes"], group["bytes"] = 2.0, 8.0
+        group["sample_index"] = np.stack([np.arange(400), rows])
+        bits = np.stack([np.arange(400) % 2 == 0, right])[None]
+        where = "correct/merging/task_arithmetic/standard/test_accuracy"
+        file.create_dataset(where, data=np.packbits(bits, axis=-1)).attrs["points"] = 400
+    table = made(path)["table15"]
+    assert column(table, "Task Arithmetic, ours")["MRPC"] == pytest.approx(100 * right.mean())
+    assert any("Of MRPC ours is an accuracy: F1 takes the labels" in note for note in table.notes)
+    (tmp_path / "data").mkdir()
+    with h5py.File(tmp_path / "data" / "mrpc.h5", "w") as file:
+        file["class_names"], file["test/labels"] = names, labels
+    expected = f1_score(labels[rows], said[rows], pos_label=0)
+    table = made(path)["table15"]
+    ours = column(table, "Task Arithmetic, ours")
+    assert ours["MRPC"] == pytest.approx(100 * expected) and abs(expected - right.mean()) > 0.01
+    assert ours["mean"] == pytest.approx(100 * (expected + 0.5) / 2)
+    drawn = rows[rng.integers(0, 400, (2000, 400))]
+    spread = np.std([f1_score(labels[one], said[one], pos_label=0) for one in drawn])
+    assert ours["MRPC"].error == pytest.approx(100 * spread, rel=0.08)  # type: ignore[attr-defined]
+    assert any("Of MRPC ours is F1." in note for note in table.notes)
+    with h5py.File(tmp_path / "data" / "mrpc.h5", "r+") as file:
+        del file["test/labels"]
+        file["test/labels"] = labels[:300]
+    assert cli.main(["tables", str(path), "--paper", "bases"]) == 2
 
 
 def test_other_language_tasks_have_a_mean_beside_the_printed_ones(language: Path) -> None:

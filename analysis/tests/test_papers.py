@@ -14,7 +14,7 @@ from PIL import Image
 
 from taugrid_analysis import cli
 from taugrid_analysis.page.table import Table
-from taugrid_analysis.papers import PRINTED, figure, published
+from taugrid_analysis.papers import PRINTED, drawings, figure, published
 from taugrid_analysis.papers.comparison import NOT_MEASURED, paper_tables
 from taugrid_analysis.run.opened import Run
 
@@ -160,6 +160,10 @@ def test_cost_is_four_bytes_a_parameter_and_the_peak_beside_it(run_folder: Path)
     assert rows["standard", "megabytes"]["published"] == "891.614"
     assert rows["standard", "megabytes"]["ours"] == pytest.approx(4 * 0.869632)
     assert rows["linear", "megabytes"]["ours"] == pytest.approx(8 * 0.869632)
+    units = [unit for unit in Run(run_folder).results.units() if unit.key.startswith("finetune/linear/")]
+    whole = round(sum(unit.seconds for unit in units))
+    assert len(units) == 8 and rows["linear", "time"]["ours"] == f"0:{whole:02d}" and 48 < whole < 60
+    assert rows["linear", "time"]["published"] == "40:59"
     peak = rows["linear", "peak_megabytes"]
     assert peak["published"] is None and peak["ours"] == 80.0
     assert all(row["difference"] is None for row in rows.values())
@@ -334,6 +338,31 @@ def test_three_models_in_one_figure(
     assert two[0] * two[1] > 1.9 * one[0] * one[1]
 
 
+def test_sizes_show_the_same_pair(tmp_path: Path) -> None:
+    """The first run's median pair, though another is the second one's."""
+    runs = []
+    for name in ("small", "large"):
+        (tmp_path / name).mkdir()
+        path = synthetic.write(
+            tmp_path / name / "results.h5",
+            tasks=("a", "b", "c"),
+            regimes=("standard", "posthoc"),
+            model=(name, 100, "pretrained"),
+        )
+        with h5py.File(path, "r+") as file:
+            error = file["disentanglement/standard/error"]
+            order = (0, 1, 2) if name == "small" else (1, 0, 2)
+            error[...] = np.array(order, dtype=float)[:, None, None]
+        runs.append(Run(path))
+    medians = [drawings._typical(run, "dtd", "sun397", "standard") for run in runs]
+    assert medians == [1, 0]
+    (plate,) = [one for one in figure.of_paper("tangent_space") if one.number == 9]
+    picture, _ = figure.drawn(plate, runs)
+    assert picture is not None
+    titles = [axes.get_title() for axes in picture.axes if axes.get_title()]
+    assert titles == ["small\na + c", "large\na + c"]
+
+
 def test_markers_and_columns_are_runs(sizes: list[Path]) -> None:
     """Figure 5 has a marker a model; figure 9 a column a model, its cells those of the run."""
     plate = {one.number: one for one in figure.of_paper("tangent_space")}
@@ -433,6 +462,23 @@ def test_a_t5_on_glue_stands_beside_the_printed_numbers(tmp_path: Path) -> None:
     assert rows["attention", "average"]["ours"] == pytest.approx(62.5)
     assert (rows["attention", "stsb"]["ours"], rows["attention", "stsb"]["remark"]) == (None, NOT_MEASURED)
     assert rows["linear", "mrpc"]["remark"] == NOT_MEASURED
+
+
+def test_the_average_of_a_t5_on_other_tasks_is_over_all_of_them(tmp_path: Path) -> None:
+    model = ("t5_mini", 500_000, "pretrained")
+    path = synthetic.write(
+        tmp_path / "results.h5", model=model, tasks=("a", "b", "c"), regimes=("attention",)
+    )
+    with h5py.File(path, "r+") as file:
+        file["model"].attrs["architecture"] = "T5ForConditionalGeneration"
+        alpha, chosen = file["addition/attention/alpha"][()], file["addition/attention/chosen_alpha"][()]
+        file["addition/attention/test_accuracy"][int(np.abs(alpha - chosen).argmin())] = [0.5, 0.6, 0.85]
+    found = tables_of(path, "attention_only")
+    rows = {row["quantity"]: row for row in records(found, "table3") if row["regime"] == "attention"}
+    assert rows["average"]["ours"] == pytest.approx(65) and rows["average"]["difference"] is None
+    assert rows["cola"]["ours"] is None and rows["cola"]["remark"] == NOT_MEASURED
+    (table,) = [one for one in found if one.name == "table3"]
+    assert any("over the 3 tasks of this run, none of which is the paper's" in note for note in table.notes)
 
 
 def test_sts_b_is_scored_by_its_correlation_at_the_alpha_of_the_others(tmp_path: Path) -> None:

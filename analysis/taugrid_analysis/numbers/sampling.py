@@ -43,6 +43,23 @@ def of_ratio(above: float, below: float, above_error: float, below_error: float)
     return float(np.hypot(above_error / below, above * below_error / below**2))
 
 
+def f1(right: Array, positive: Array) -> tuple[float, float]:
+    """F1 of the positive class among two, and its standard error, from which points were right.
+
+    Of two classes a wrong point was taken for the other one, so that F1 = 2a/(2a + b): a the share of points
+    that are positive and right, b the share of wrong ones. The error is that of its first-order expansion in
+    both shares, which are drawn together (delta method). NaN where neither occurs.
+    """
+    hit = float(np.mean(right & positive)) if len(right) else 0.0
+    wrong = float(np.mean(~right)) if len(right) else 0.0
+    whole = 2 * hit + wrong
+    if not whole > 0:
+        return float("nan"), float("nan")
+    by_hit, by_wrong = 2 * wrong / whole**2, -2 * hit / whole**2
+    square = by_hit**2 * hit + by_wrong**2 * wrong - (by_hit * hit + by_wrong * wrong) ** 2
+    return 2 * hit / whole, float(np.sqrt(max(square, 0.0) / len(right)))
+
+
 @dataclass(frozen=True)
 class Paired:
     """Two models on the same points, the first less the second."""

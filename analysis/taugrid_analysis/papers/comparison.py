@@ -156,7 +156,8 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
         return [
             "megabytes: four bytes a parameter, θ0 beside θ where the model is linearised; peak_megabytes:"
             " the most bytes of tensors alive at once during a training step, which the paper does not"
-            " print.",
+            " print. time: of the whole training, the seconds of all tasks' units added up, on"
+            f" {_devices(run)}; how many tasks the paper's is of, it does not say.",
             f"Published for {source.setting}: ours are of another model, without difference.",
         ]
     found = ["Accuracies in percent, errors and differences in points."]
@@ -165,9 +166,14 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
     elif source.picture:
         found.append("The paper's text holds this table as a picture: numbers from the authors' repository.")
     if source.setting and _of_language(run, source):
+        mean = (
+            "the tasks that both have"
+            if _of_both(run, source)
+            else f"the {len(run.results.tasks)} tasks of this run, none of which is the paper's"
+        )
         found.append(
             f"Published for {source.setting}, settings unsaid. Ours: α chosen on validation, one for all"
-            " tasks; the average is over the tasks that both have. No difference, no verdict."
+            f" tasks; the average is over {mean}. No difference, no verdict."
         )
         found.append(_scored(run, source))
     elif source.setting and source.setting == published.setting_of(run.results):
@@ -215,6 +221,8 @@ def _cells(
     value = measured(run, column, regime)
     if value is None or not math.isfinite(value):
         return [None, None, None, NOT_MEASURED]
+    if column == "time":
+        return [_minutes(value), None, None, identity.differs or OTHER_MACHINE]
     accuracy = column not in COSTS
     ours = percent(value) if isinstance(value, Measured) else float(value)
     remark = identity.differs or ("" if accuracy else OTHER_MACHINE)
@@ -231,18 +239,25 @@ def _cells(
 
 
 def _of_language(run: Run, source: published.PublishedTable) -> bool:
-    """Whether the table is of language and the run of a T5 on some of its tasks."""
+    """Whether the table is of language and the run of a T5."""
     model = run.results.model()
-    named = {task.lower() for task in run.results.tasks} & set(source.columns)
-    return source.measure == "language" and model is not None and model.architecture == T5 and bool(named)
+    return source.measure == "language" and model is not None and model.architecture == T5
+
+
+def _of_both(run: Run, source: published.PublishedTable) -> list[int]:
+    """The places of the table's tasks that the run has."""
+    return [t for t, task in enumerate(run.results.tasks) if task.lower() in source.columns]
 
 
 def _language(run: Run, source: published.PublishedTable, regime: str, column: str) -> Measured | None:
-    """The sum's score on the task of this column, in percent; or its mean over the table's tasks."""
+    """The sum's score on the task of this column, in percent.
+
+    The average is over the table's tasks, or over all of the run's where it has none of them.
+    """
     tasks = [task.lower() for task in run.results.tasks]
     wanted = [t for t in range(len(tasks)) if tasks[t] == column]
     if column == "average":
-        wanted = [t for t in range(len(tasks)) if tasks[t] in source.columns]
+        wanted = _of_both(run, source) or list(range(len(tasks)))
     scores = [_score(run, source, regime, t) for t in wanted]
     held = [score for score in scores if score is not None]
     if not held or len(held) < len(scores):
@@ -304,9 +319,30 @@ def measured(run: Run, column: str, regime: str) -> float | None:
     return cell(run.summary.loc[regime], COLUMNS[column])
 
 
+def _devices(run: Run) -> str:
+    """What trained: the devices of the units that did."""
+    units = [unit for unit in run.results.units() if unit.key.startswith("finetune/")]
+    return ", ".join(dict.fromkeys(unit.device for unit in units)) or "no device"
+
+
+def _minutes(seconds: float) -> str:
+    """As the paper prints it: minutes:seconds."""
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+def _trained(run: Run, regime: str) -> float | None:
+    """Seconds of the units that trained the regime's models, over all tasks; None where none was trained."""
+    begin = f"finetune/{regime}/"
+    seconds = [unit.seconds for unit in run.results.units() if unit.key.startswith(begin)]
+    return sum(seconds) if seconds else None
+
+
 def _cost(run: Run, column: str, regime: str) -> float | None:
+    if column == "time":
+        return _trained(run, regime)
     data = run.data("cost", regime)
-    if data is None or column == "time":
+    if data is None:
         return None
     parameters = (2 if run.results.regime(regime).linear else 1) * run.results.positive(data, "parameters")
     return {

@@ -32,6 +32,7 @@ class Item:
         str, ...
     ]  # files of the paper's own setting, below jobs/papers/NAME/original; of STEPS, the command
     missing: str  # what of it no command measures
+    remark: str  # what else is to be known of it, such as numbers that the paper's text lacks
     idea: bool  # it illustrates an idea: there are no numbers in it
     recorded: str  # the page and section of docs/findings that has the last recorded run
 
@@ -58,6 +59,7 @@ def items(paper: str) -> list[Item]:
                 for name in entry.get("own", ())
             ),
             entry.get("missing", ""),
+            entry.get("remark", ""),
             entry.get("idea", False),
             entry.get("recorded", ""),
         )
@@ -76,7 +78,7 @@ def table(paper: str, linked: bool = False) -> Table:
             Column("state"),
             Column("on the default tasks"),
             Column("its own setting"),
-            Column("what is missing"),
+            Column("what is missing, or to be known"),
             Column("last recorded run"),
         ],
     )
@@ -89,7 +91,7 @@ def table(paper: str, linked: bool = False) -> Table:
             one.state,
             code.format(one.command) if one.command else "",
             ", ".join(code.format(name) for name in one.own),
-            one.missing,
+            "; ".join(filter(None, (one.missing, one.remark))),
             f"[{recorded}]({FINDINGS}/{one.recorded})" if linked and recorded else recorded,
         ]
         made.rows.append(row)

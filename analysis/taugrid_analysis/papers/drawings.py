@@ -48,6 +48,10 @@ def _named(run: Run, first: str, second: str) -> int | None:
     return next((place for place, pair in enumerate(run.results.pairs.tolist()) if set(pair) == wanted), None)
 
 
+def _pair_names(run: Run) -> tuple[str, ...]:
+    return tuple(run.results.pair_name(pair) for pair in range(len(run.results.pairs)))
+
+
 def _spread(values: Array, count: int = 3) -> list[int]:
     """Pairs from the least to the largest value, evenly over the ranks."""
     order = np.argsort(np.where(np.isfinite(values), values, np.inf))[: int(np.isfinite(values).sum())]
@@ -93,12 +97,17 @@ def examples_or_pair(first: str, second: str, *regimes: str) -> Draw:
 
 
 def single_pair(first: str, second: str, *regimes: str) -> Draw:
-    """One pair, a column a run: models of several sizes in one picture."""
+    """One pair, a column a run: models of several sizes in one picture.
+
+    Runs of the same pairs of tasks show the first one's.
+    """
 
     def draw(runs: Sequence[Run]) -> Figure | None:
-        shown = [
-            (run, pair) for run in runs if (pair := _typical(run, first, second, regimes[0])) is not None
-        ]
+        chosen: dict[tuple[str, ...], int | None] = {}
+        for run in runs:
+            if _pair_names(run) not in chosen:
+                chosen[_pair_names(run)] = _typical(run, first, second, regimes[0])
+        shown = [(run, pair) for run in runs if (pair := chosen[_pair_names(run)]) is not None]
         if not shown:
             return None
         rows = [(name, [Cell(run, _grid(run, name), pair) for run, pair in shown]) for name in regimes]

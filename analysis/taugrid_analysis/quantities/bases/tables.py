@@ -8,7 +8,7 @@ import numpy as np
 
 from taugrid_analysis.numbers import sampling
 from taugrid_analysis.numbers.arrays import Array
-from taugrid_analysis.numbers.measured import Measured
+from taugrid_analysis.numbers.measured import Measured, measured_mean
 from taugrid_analysis.page.cells import SAMPLE, largest_tried
 from taugrid_analysis.page.table import Column, Table
 from taugrid_analysis.quantities.bases import partitions
@@ -202,8 +202,14 @@ def transfer(run: Run) -> Table:
                     *(_share(float(data[name][t]), points) for name in ("accuracy", "others")),
                 ]
             )
-        means = (float(data[name].mean()) for name in ("pretrained", "one_shot", "accuracy", "others"))
-        start, one, tuned, others = means
+        counts = every.points[:, 0, 0]
+        start, one, tuned, others = (
+            measured_mean(values, sampling.binomial(values, counts))
+            for values in (
+                data[name].to_numpy().astype(float)
+                for name in ("pretrained", "one_shot", "accuracy", "others")
+            )
+        )
         table.rows.append([regime, "mean", "", None, "", start, one, None, tuned, others])
     if table.rows:
         table.notes += [

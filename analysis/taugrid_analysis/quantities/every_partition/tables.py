@@ -4,10 +4,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+import xarray as xr
+
+from taugrid_analysis.numbers import sampling
+from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.numbers.measured import Measured, measured_mean
 from taugrid_analysis.page.cells import SAMPLE, largest_tried
 from taugrid_analysis.page.table import Column, Table
 from taugrid_analysis.quantities.bases.tables import members
 from taugrid_analysis.quantities.every_partition import forgetting
+from taugrid_analysis.run import accuracies
 from taugrid_analysis.run.opened import Run
 
 
@@ -30,13 +37,13 @@ def every_partition(run: Run) -> Table:
         first = next(iter(own.values()))
         tasks = [results.tasks[int(task)] for task in first["member"].to_numpy()]
         for p, labels in enumerate(first["labels"].to_numpy().astype(int)):
-            values = [float(own[method]["normalized"][p]) if method in own else None for method in methods]
+            values = [
+                _normalized(run, regime, own[method], p) if method in own else None for method in methods
+            ]
             table.rows.append([regime, members(labels, tasks), *values])
         for what, name in (("one_shot", "α = 1"), ("tuned", "α tuned")):
             if any(what in data for data in own.values()):
-                values = [
-                    float(own[one][what].mean()) if what in own.get(one, {}) else None for one in methods
-                ]
+                values = [_outside(own[one], what) if what in own.get(one, {}) else None for one in methods]
                 table.rows.append([regime, f"a task outside, nearest basis, {name}", *values])
     if table.rows:
         outside = {str(data.attrs["merge_out"]) for name, data in found.items() if "+" not in name}
@@ -44,10 +51,43 @@ def every_partition(run: Run) -> Table:
         table.notes.append(
             f"Bases merged by {', '.join(outside)},{pairs} α by validation. joint: one model trained on a"
             " cluster's tasks together, as long as each alone. A task outside: accuracy, mean over these"
-            " tasks and all partitions."
+            " tasks and all partitions, which are of the same points and count as fully correlated. Merged"
+            " and single models are taken as independent: errors of ratios are rather too large."
         )
+        table.notes.append(SAMPLE)
         table.notes += largest_tried({name.replace("/", " "): data for name, data in found.items()})
     return table
+
+
+def _points(data: xr.Dataset, tasks: Array) -> Array:
+    """How many test points each of these tasks had; 0 where the rows are not stored."""
+    if "sample_index" not in data:
+        return np.zeros(len(tasks), dtype=int)
+    return np.asarray((data["sample_index"].to_numpy()[tasks] >= 0).sum(axis=1))
+
+
+def _normalized(run: Run, regime: str, data: xr.Dataset, p: int) -> Measured:
+    """The mean over the tasks of accuracy over the single model's, and its error."""
+    member = data["member"].to_numpy().astype(int)
+    accuracy = data["accuracy"].to_numpy()[p].astype(float)
+    errors = sampling.binomial(accuracy, _points(data, member))
+    single = accuracies.accuracies(run.results, "single_task", regime, "accuracy")
+    if single is None:
+        return Measured(float(data["normalized"][p]), float("nan"))
+    alone = single.value.to_numpy().astype(float)
+    ratios = [
+        sampling.of_ratio(above, alone[task], error, single.error[task])
+        for above, error, task in zip(accuracy, errors, member, strict=True)
+    ]
+    return Measured(float(data["normalized"][p]), float(sampling.of_mean(np.array(ratios))))
+
+
+def _outside(data: xr.Dataset, what: str) -> Measured:
+    """The mean over tasks outside and partitions: these share a task's points, tasks have different ones."""
+    values = data[what].to_numpy().astype(float)
+    points = _points(data, data["other"].to_numpy().astype(int))
+    errors = sampling.binomial(values, np.broadcast_to(points[:, None], values.shape)).mean(axis=1)
+    return measured_mean(values.mean(axis=1), errors)
 
 
 def negation(run: Run) -> Table:
