@@ -98,8 +98,17 @@ def parser() -> argparse.ArgumentParser:
     apart.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="png, svg or pdf")
     again = command("recompute", "a sample of every number again, in plain PyTorch; exit 1: one deviates")
     many = again.add_mutually_exclusive_group()
-    many.add_argument("--points", type=int, default=50, help="numbers of each group (default: 50)")
+    many.add_argument(
+        "--points", type=int, metavar="N", help="numbers of each group (default: 50, as far as time allows)"
+    )
     many.add_argument("--all", action="store_true", help="every number; hours where the run took minutes")
+    again.add_argument(
+        "--minutes",
+        type=float,
+        metavar="M",
+        help="time for all quantities, of which each has one number or more (default: as long as the run's"
+        " work took, 5 or more; with --points or --all no end)",
+    )
     again.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
     again.add_argument(
         "--only",
@@ -138,7 +147,10 @@ def run(options: argparse.Namespace) -> int:
         from taugrid_analysis.recompute import command
 
         return command.recompute(
-            options.run, None if options.all else options.points, options.seed, options.only
+            options.run,
+            command.Extent(options.points, options.all, options.minutes),
+            options.seed,
+            options.only,
         )
     if options.command == "verify":
         from taugrid_analysis.recompute.verify import verify

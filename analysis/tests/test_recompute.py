@@ -9,6 +9,7 @@ import json
 import shutil
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -16,9 +17,12 @@ import pytest
 import synthetic
 
 from taugrid_analysis import cli
+from taugrid_analysis.recompute.command import Extent
+from taugrid_analysis.run.model import Unit
 
 torch = pytest.importorskip("torch", reason="no PyTorch: recompute is optional")
 transformers = pytest.importorskip("transformers", reason="no transformers: recompute is optional")
+reading = pytest.importorskip("taugrid_analysis.recompute.reading")
 
 TASKS = {"stripes": 3, "blobs": 4}
 ROWS, FEATURES, SEED = {"train": 9, "validation": 7, "test": 12}, 6, 3
@@ -162,6 +166,48 @@ def test_every_number_on_demand(made: Path, capsys: pytest.CaptureFixture[str]) 
     assert "not allowed with" in capsys.readouterr().err
 
 
+def test_time_that_is_up_leaves_one_number_a_quantity(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["recompute", str(made), "--minutes", "1e-9", "--only", "similarity"]) == 0
+    short = capsys.readouterr().out.splitlines()
+    assert short[0] == "up to 6 of 6 numbers, 2 quantities, 0 s for them"
+    assert [line.split()[2:4] for line in short if line.startswith("similarity: ")] == [
+        ["1", "4"],
+        ["1", "2"],
+    ]
+    assert short[-2] == "for want of time 2 of the 6 numbers of the sample: --minutes M takes more"
+    assert short[-1].startswith("all 2 numbers hold")
+    assert cli.main(["recompute", str(made), "--minutes", "5", "--only", "similarity"]) == 0
+    whole = capsys.readouterr().out.splitlines()
+    assert whole[0] == "up to 6 of 6 numbers, 2 quantities, 5 min for them"
+    assert whole[-1].startswith("all 6 numbers hold") and not any("want of time" in line for line in whole)
+
+
+def test_as_much_time_as_the_run_took() -> None:
+    """Of its work on so many ranks, and five minutes at least; without end where a count is asked for."""
+    for seconds, expected in ((10.0, 300.0), (900.0, 900 * 3 / 2)):
+        units = [Unit(f"finetune/standard/{place}", place % 2, seconds, "cpu") for place in range(3)]
+        results = SimpleNamespace(units=lambda units=units: units)
+        assert Extent().seconds(results) == pytest.approx(expected)  # type: ignore[arg-type]
+        assert Extent(minutes=2).seconds(results) == 120  # type: ignore[arg-type]
+        for counted in (Extent(points=3), Extent(everything=True)):
+            assert counted.seconds(results) == np.inf  # type: ignore[arg-type]
+    counts = [Extent().count(), Extent(points=3).count(), Extent(everything=True).count()]
+    assert counts == [50, 3, None]
+
+
+def test_the_time_is_shared_out_and_what_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("taugrid_analysis.recompute.reading.time.monotonic", lambda: now[0])
+    clock = reading.Clock(60)
+    assert clock.share(3) == 120 and clock.left(10, 0, 0) == ""
+    now[0] = 110.0  # the first took ten of its twenty seconds: the others have 25 each
+    assert clock.share(2) == 135 and clock.left(10, 1, 1) == ", about 40 s left"
+    now[0] = 150.0
+    assert clock.left(1000, 1, 1) == ", about 10 s left" and clock.share(1) == 160
+    now[0] = 170.0
+    assert clock.share(1) == 170 and reading.Clock(np.inf).left(300, 0, 100) == ", about 0 s left"
+
+
 @pytest.mark.parametrize(
     ("path", "change", "named"),
     [
@@ -261,6 +307,8 @@ def test_arguments(run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
     for arguments, said in (
         (["--points", "0"], "--points is 0"),
         (["--seed", "-1"], "--seed is -1"),
+        (["--minutes", "0"], "--minutes is 0"),
+        (["--minutes", "nan"], "--minutes is nan"),
         (["--only", "cost"], "has no group cost"),
     ):
         assert cli.main(["recompute", str(run), *arguments]) == 2

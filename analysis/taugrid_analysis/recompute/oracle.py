@@ -38,6 +38,7 @@ from taugrid_analysis.run.store import opened
 
 Parameters = dict[str, Tensor]
 logging.disable_progress_bar()
+logging.set_verbosity_error()  # what a model has beside what is asked of it is no news
 PART = 128  # points at a time
 KEPT = 256  # outputs that are kept
 

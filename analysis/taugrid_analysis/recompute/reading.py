@@ -7,8 +7,9 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from taugrid_analysis import quantities
@@ -44,13 +45,48 @@ ORDER = (  # of the lines; quantities that are not named come last
 )
 
 
-def read(run: Path, points: int | None, seed: int, only: Sequence[str]) -> int:
-    """0 where every number holds, 1 where one does not."""
+class Clock:
+    """The time that is left, shared out: a quantity has a part, and leaves what it saves to those behind."""
+
+    def __init__(self, seconds: float) -> None:
+        self.began = time.monotonic()
+        self.end = self.began + seconds
+
+    def share(self, quantities: int) -> float:
+        """When the next of so many quantities stops."""
+        now = time.monotonic()
+        return now + max(0.0, self.end - now) / quantities
+
+    def passed(self) -> float:
+        return time.monotonic() - self.began
+
+    def left(self, numbers: int, before: int, count: int) -> str:
+        """At the pace so far, and no longer than the time for all; "" before the first number.
+
+        numbers: of all quantities; before: those of the quantities that are done; count: of this one.
+        """
+        done = before + count
+        if done == 0:
+            return ""
+        seconds = min(self.passed() / done * (numbers - done), max(0.0, self.end - time.monotonic()))
+        return f", about {duration(seconds)} left"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def read(run: Path, points: int | None, seed: int, only: Sequence[str], seconds: float = math.inf) -> int:
+    """0 where every number holds, 1 where one does not.
+
+    After `seconds` each further quantity has one number.
+    """
+    clock = Clock(seconds)
     with closing(Oracle(run)) as oracle:
-        return _compare(oracle, points, seed, only)
+        return _compare(oracle, points, seed, only, clock)
 
 
-def _compare(oracle: Oracle, points: int | None, seed: int, only: Sequence[str]) -> int:
+def _compare(oracle: Oracle, points: int | None, seed: int, only: Sequence[str], clock: Clock) -> int:
     require_as_written(Path(oracle.results.filename))
     _unchanged(oracle)
     if oracle.inputs.note():
@@ -65,14 +101,18 @@ def _compare(oracle: Oracle, points: int | None, seed: int, only: Sequence[str])
         missing = ", ".join(sorted(set(only) - known))
         raise InputError(f"has no group {missing}", oracle.run, f"of {', '.join(sorted(known))}")
     wanted = [check for check in every if not only or check.top in only]
+    drawn = [(check, places) for check, places in checks.chosen(iter(wanted), points, seed) if places]
+    most, everyone = sum(len(places) for _, places in drawn), sum(len(check.places) for check, _ in drawn)
+    told = f"up to {most:,} of {everyone:,} numbers, {len(drawn)} quantities"
+    print(told + (f", {duration(clock.end - clock.began)} for them" if clock.end < math.inf else ""))
     _line("quantity", "numbers", "there are", "largest deviation", "tolerance", "where it is")
-    failed, numbers, everyone, began = [], 0, 0, time.monotonic()
-    for check, places in checks.chosen(iter(wanted), points, seed):
-        if not places:
-            continue
-        at, worst = _worst(check, places)
-        numbers += len(places)
-        everyone += len(check.places)
+    failed, numbers, asked = [], 0, 0
+    for turn, (check, places) in enumerate(drawn):
+        until = clock.share(len(drawn) - turn)
+        readings = _taken(check, places, until, partial(clock.left, most, asked))
+        at, worst = max(readings, key=lambda one: _badness(one[1]))
+        numbers += len(readings)
+        asked += len(places)
         title = f"{check.group}: {check.quantity}"
         where = "/".join(str(part) for part in at)
         if not worst.holds:
@@ -80,7 +120,7 @@ def _compare(oracle: Oracle, points: int | None, seed: int, only: Sequence[str])
             where += f"  FAILS: stored {worst.stored:.9g}, again {worst.again:.9g}"
         _line(
             title,
-            f"{len(places)}",
+            f"{len(readings)}",
             f"{len(check.places)}",
             f"{worst.deviation:.2e}",
             f"{worst.tolerance:.1e}",
@@ -93,7 +133,9 @@ def _compare(oracle: Oracle, points: int | None, seed: int, only: Sequence[str])
     if failed:
         print(f"{len(failed)} quantities deviate by more than their tolerance: {', '.join(failed)}")
         return 1
-    seconds = f"{time.monotonic() - began:.0f} s"
+    seconds = f"{clock.passed():.0f} s"
+    if numbers < most:
+        print(f"for want of time {numbers:,} of the {most:,} numbers of the sample: --minutes M takes more")
     if numbers == everyone:
         print(f"all {numbers:,} numbers hold ({seconds})")
     else:
@@ -102,14 +144,18 @@ def _compare(oracle: Oracle, points: int | None, seed: int, only: Sequence[str])
     return 0
 
 
-def _worst(check: Check, places: Sequence[Place]) -> tuple[Place, Reading]:
-    """The reading that comes nearest to its tolerance, or goes furthest beyond it."""
-    found = []
+def _taken(
+    check: Check, places: Sequence[Place], until: float, left: Callable[[int], str]
+) -> list[tuple[Place, Reading]]:
+    """The numbers at these places again, in their order: one, and further ones until then."""
+    found: list[tuple[Place, Reading]] = []
     for count, place in enumerate(places):
-        _progress(f"{check.group}: {check.quantity}, {count} of {len(places)}")
+        if found and time.monotonic() > until:
+            break
+        _progress(f"{check.group}: {check.quantity}, {count} of {len(places)}{left(count)}")
         found.append((place, check.measure(place)))
     _progress("")
-    return max(found, key=lambda one: _badness(one[1]))
+    return found
 
 
 def _progress(text: str) -> None:

@@ -16,7 +16,7 @@ from taugrid_analysis.quantities.averages.tables import averages
 from taugrid_analysis.quantities.linearity import recompute as linearity_recompute
 from taugrid_analysis.quantities.linearity.tables import of_averages
 from taugrid_analysis.quantities.variants.tables import variants
-from taugrid_analysis.recompute.command import recompute
+from taugrid_analysis.recompute.command import Extent, recompute
 from taugrid_analysis.recompute.oracle import Oracle
 from taugrid_analysis.run.opened import Run
 from world import EXPERIMENT, World
@@ -134,7 +134,7 @@ def test_tables_and_recompute(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert all(0 <= float(row[5]) <= 1 for row in rows)
     assert sets[:3] == [["standard", 2, 28], ["standard", 3, 56], ["standard", 8, 1]]
     known = ["variants", "averages", "layer_averages", "training", "samples"]
-    assert recompute(folder, 6, 0, known) == 0, capsys.readouterr().out
+    assert recompute(folder, Extent(points=6), 0, known) == 0, capsys.readouterr().out
 
 
 def test_a_killed_run_ends_with_the_same_numbers(experiment: Path, folder: Path, tmp_path: Path) -> None:
