@@ -28,9 +28,7 @@ class Item:
     place: str  # "Table 3", "Figure 12", "Appendix B"
     shows: str
     command: str  # that measures it on the default tasks; empty where none does
-    own: tuple[
-        str, ...
-    ]  # files of the paper's own setting, below jobs/papers/NAME/original; of STEPS, the command
+    own: tuple[str, ...]  # files of its own setting, below jobs/papers/NAME/original; of STEPS the command
     missing: str  # what of it no command measures
     remark: str  # what else is to be known of it, such as numbers that the paper's text lacks
     idea: bool  # it illustrates an idea: there are no numbers in it
