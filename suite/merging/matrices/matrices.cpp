@@ -127,31 +127,61 @@ at::Tensor iso_cts(const Deltas& deltas, double common) {
 
 using Formula = std::function<at::Tensor(const Deltas&)>;
 
-/// An orthonormal basis of the columns [m,k] of all these.
+/// Orthonormal bases [m,r] and [n,r] of a matrix' columns and rows, r its numerical rank. By the Gram matrix
+/// of its shorter side: spans need no more digits than the rank is judged by, and an SVD takes five times as
+/// long.
+std::pair<at::Tensor, at::Tensor> spans_of(const at::Tensor& matrix) {
+  const bool wide = matrix.size(0) <= matrix.size(1);
+  const auto flat = wide ? matrix : matrix.t();
+  const auto [squares, vectors] = at::linalg_eigh(at::mm(flat, flat.t()));  // ascending
+  const auto values = squares.clamp_min(0).sqrt();
+  const auto rank = numerical_rank(values, matrix), dropped = values.size(0) - rank;
+  const auto shorter = vectors.narrow(1, dropped, rank);
+  const auto longer = at::mm(flat.t(), shorter) / values.narrow(0, dropped, rank);
+  return wide ? std::pair{shorter, longer} : std::pair{longer, shorter};
+}
+
+/// An orthonormal basis [m,k] of the space that all these orthonormal columns [m,r] span; undefined where
+/// that is everything.
 at::Tensor basis_of(const Matrices& columns) {
-  const auto all = at::cat(columns, 1);
-  const auto [u, s, vh] = thin_svd(all);
-  return u.narrow(1, 0, numerical_rank(s, all));
+  const auto m = columns.front().size(0);
+  auto gram = at::zeros({m, m}, at::kDouble);
+  std::int64_t total = 0;
+  for (const auto& of_task : columns) {
+    if (of_task.size(1) == m) return {};
+    gram.addmm_(of_task, of_task.t());
+    total += of_task.size(1);
+  }
+  // No square exceeds the number of tasks, so a sum of projections that stays positive without this much of
+  // each has full rank. That takes a tenth of what its eigenvectors do.
+  const double least = static_cast<double>(std::max(m, total)) * std::numeric_limits<float>::epsilon();
+  const auto shifted = gram - least * least * static_cast<double>(columns.size()) * at::eye(m, at::kDouble);
+  if (total >= m && std::get<1>(at::linalg_cholesky_ex(shifted)).item<std::int64_t>() == 0) return {};
+  const auto [squares, vectors] = at::linalg_eigh(gram);
+  const auto rank = squares.gt(least * least * squares[-1].item<double>()).sum().item<std::int64_t>();
+  return vectors.narrow(1, m - rank, rank);
 }
 
 /// U · formula(Uᵀ Δ_t V) · Vᵀ.
 at::Tensor in_core(const Deltas& deltas, const Formula& formula) {
   Matrices columns, rows;
+  std::int64_t total = 0;
   for (std::size_t t = 0; t < deltas.count; ++t) {
-    const auto delta = deltas.at(t);
-    const auto [u, s, vh] = thin_svd(delta);
-    const auto rank = numerical_rank(s, delta);
-    columns.push_back(u.narrow(1, 0, rank).clone());
-    rows.push_back(vh.narrow(0, 0, rank).t().clone());
+    auto [of_columns, of_rows] = spans_of(deltas.at(t));
+    total += of_columns.size(1);
+    columns.push_back(std::move(of_columns));
+    rows.push_back(std::move(of_rows));
   }
-  const auto total = std::accumulate(columns.begin(), columns.end(), std::int64_t{0},
-                                     [](auto sum, const auto& of_task) { return sum + of_task.size(1); });
-  const auto first = deltas.at(0);
-  if (total == 0) return at::zeros_like(first);
+  if (total == 0) return at::zeros_like(deltas.at(0));
   const auto u = basis_of(columns), v = basis_of(rows);
-  const Deltas cores = {deltas.count, [&](std::size_t t) { return at::mm(u.t(), at::mm(deltas.at(t), v)); },
-                        /*low_rank=*/true};
-  return at::mm(u, at::mm(formula(cores), v.t()));
+  const auto core = [&](std::size_t t) {
+    auto delta = deltas.at(t);
+    if (v.defined()) delta = at::mm(delta, v);
+    return u.defined() ? at::mm(u.t(), delta) : delta;
+  };
+  auto merged = formula({deltas.count, core, /*low_rank=*/true});
+  if (u.defined()) merged = at::mm(u, merged);
+  return v.defined() ? at::mm(merged, v.t()) : merged;
 }
 
 class OnMatrices final : public VectorMethod {

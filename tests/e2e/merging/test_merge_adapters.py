@@ -202,6 +202,24 @@ def test_core_space_is_that_of_the_factors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["tsv_m", "iso_c", "iso_cts"])
+def test_core_space_of_whole_models_is_the_whole_space(tmp_path: Path, method: str) -> None:
+    """Also where no task spans a matrix' rows alone: three of width m span n <= 3m together."""
+    make(tmp_path, "rsLoRA", 1)
+    generator = torch.Generator().manual_seed(5)
+    for index in range(3):
+        shutil.copytree(tmp_path / "base", tmp_path / f"w{index}")
+        whole = {name: x + 0.01 * torch.randn(x.shape, generator=generator)
+                 for name, x in tensors(tmp_path / "base").items()}
+        save_file(whole, tmp_path / f"w{index}/model.safetensors", {"format": "pt"})
+    for space in ("full", "core"):
+        done = merge(tmp_path, ["w0", "w1", "w2"], space, method, f'[parameters]\nspace = "{space}"')
+        assert done.returncode == 0, done.stderr
+    start, full, core = (tensors(tmp_path / name) for name in ("base", "full", "core"))
+    for name, x in full.items():
+        assert float((core[name] - x).norm()) < 1e-5 * float((x - start[name]).norm()), name
+
+
+@pytest.mark.parametrize("method", ["tsv_m", "iso_c", "iso_cts"])
 def test_singular_vectors_that_nothing_determines(tmp_path: Path, method: str) -> None:
     make(tmp_path, "alpha that is not the rank", 2)
     refused(tmp_path, merge(tmp_path, ["a0", "a1"], "out", method), "a0", method, 'parameters.space = "core"')
