@@ -81,6 +81,16 @@ std::vector<at::Tensor> trained_views(const std::vector<at::Tensor>& blocks, con
   return views;
 }
 
+at::Tensor trained_part(const Layout& layout, const std::vector<bool>& trained, const at::Tensor& v) {
+  if (trained.empty()) return v;
+  std::vector<at::Tensor> parts = {v.narrow(0, 0, 0)};
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    const auto& block = layout.blocks()[i];
+    if (trained[i]) parts.push_back(v.narrow(0, block.offset, block.count));
+  }
+  return at::cat(parts);
+}
+
 Buckets::Buckets(const Layout& layout, const std::vector<bool>& trained, std::int64_t numbers,
                  std::function<void(const at::Tensor&)> ready)
     : ready_(std::move(ready)) {

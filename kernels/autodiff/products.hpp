@@ -28,6 +28,9 @@ std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
 /// `blocks` are of leaves(), and give shapes.
 std::vector<at::Tensor> trained_views(const std::vector<at::Tensor>& blocks, const at::Tensor& v);
 
+/// The numbers of v [P] in the trained blocks, end to end; v itself where all are (`trained` is empty).
+at::Tensor trained_part(const Layout& layout, const std::vector<bool>& trained, const at::Tensor& v);
+
 /// Stretches of a flat gradient, handed over as the backward pass completes them, so that a sum over ranks
 /// runs beside the rest of it. Always from the end of the vector to its beginning, as backward passes mostly
 /// go, whatever the order they are completed in: every rank hands over the same stretches in the same order.

@@ -22,8 +22,7 @@ constexpr std::int64_t ntk_workspace = std::int64_t{1} << 27;
 /// i and j. One backward pass a logit serves all samples. The kernel is a sum over parameter blocks, and a
 /// block that the model uses more than once has the sum of its uses' gradients, cross terms included. No [N,
 /// P] Jacobian is ever held: work space is at most about `workspace` numbers. Gradients are in the trained
-/// blocks
-/// (`trained`: a flag a block, or empty for all).
+/// blocks (`trained`: a flag a block, or empty for all).
 at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<autodiff::Recorded>& logits,
                     const at::Tensor& theta, const std::vector<std::int64_t>& which, Range rows,
                     std::int64_t workspace = ntk_workspace, const std::vector<bool>& trained = {});

@@ -12,8 +12,10 @@
 namespace taugrid::experiments {
 
 inline Output frozen_below() {
-  return {"@first_stage", "", "", "derivatives are in the parameters from this stage on; else in all",
-          With{.element = Element::int64, .when = "finetune.first_stage > 0"}};
+  return {
+      "@first_stage", "", "",
+      "derivatives are in the parameters from this stage on, a head of frozen label words aside; else in all",
+      With{.element = Element::int64, .when = "finetune.first_stage > 0"}};
 }
 
 inline void write_frozen_below(Results& out, const std::string& group, const Study& study) {

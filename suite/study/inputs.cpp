@@ -62,11 +62,13 @@ void link_to(const fs::path& target, const fs::path& link) {
     throw InputError(fmt::format("cannot link {} to {}: {}", link.string(), target.string(), error.message()));
 }
 
-/// The file of a model's tensors; or its parts, and their index.
-std::set<fs::path> files_of(const store::TensorFolder& model) {
-  std::set<fs::path> files = {model.files()};
-  for (const auto& tensor : model.tensors()) files.insert(model.file_of(tensor.first));
-  return files;
+/// The digest of the file of a model's tensors; of a model in parts, that of the index' digest and its parts', in
+/// the order of their names: one, so that hosts agree on how many there are wherever theirs lie.
+std::uint64_t digest_of(const std::set<fs::path>& files) {
+  if (files.size() == 1) return store::digest_of(*files.begin());
+  std::string digests;
+  for (const auto& file : files) digests += fmt::format("{:016x}", store::digest_of(file));
+  return fnv1a(digests);
 }
 
 }  // namespace
@@ -82,10 +84,12 @@ std::string inputs_of(const Study& study, const std::vector<fs::path>& more, con
   }
   for (const auto& regime : study.settings.given) {
     for (const auto t : study.tasks.all()) {
-      for (const auto& path : files_of(store::TensorFolder(study.vectors.checkpoint_folder(regime, t)))) {
-        paths.push_back(path);
-        contents.emplace_back([path] { return store::digest_of(path); });
-      }
+      const store::TensorFolder model(study.vectors.checkpoint_folder(regime, t));
+      std::set<fs::path> files = {model.files()};
+      for (const auto& tensor : model.tensors()) files.insert(model.file_of(tensor.first));
+      for (const auto& file : files) store::watch(file);
+      paths.emplace_back(model.files());
+      contents.emplace_back([files] { return digest_of(files); });
     }
   }
   for (const auto& path : more) {

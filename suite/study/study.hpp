@@ -54,7 +54,8 @@ struct Study {
   /// The blocks that the regime trains, as study::trained_blocks() of this model.
   std::vector<bool> trained_blocks(const std::string& regime) const;
   /// The blocks that curvature and tangent kernels are taken in: those from finetune.first_stage on, whatever
-  /// a regime trains of them. Empty: all.
+  /// a regime trains of them, without the head where label words are frozen. Empty: all, where no stage is
+  /// frozen.
   std::vector<bool> free_blocks() const;
   /// Their length, end to end.
   std::int64_t free_parameters() const;

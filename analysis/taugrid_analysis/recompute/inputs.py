@@ -187,6 +187,18 @@ def digest_file(path: Path) -> str:
     return digest_words(parts())
 
 
+def digest_model(path: Path) -> str:
+    """The digest of a file of tensors; of an index, that of its digest and its parts', in the order of their names."""
+    if path.suffix != ".json":
+        return digest_file(path)
+    try:
+        places = json.loads(path.read_bytes())["weight_map"].values()
+        files = {path, *(path.with_name(str(part)) for part in places)}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError("is damaged", path, "an index of parts, as the run was given it") from None
+    return fingerprint("".join(digest_file(file) for file in sorted(files)).encode())
+
+
 def require_as_written(results: Path) -> None:
     """Holds results.h5 against the digest that the program kept beside it; early versions kept none."""
     kept = results.with_name("results.digest")
@@ -254,7 +266,7 @@ def changes(found: Inputs, tasks: list[str], model: str) -> Iterator[tuple[str, 
         regime, task = Path(name).parts[-3:-1]
         of_other = Path(name).parent == found.other_start()
         path = (Path(name).parent if of_other else found.checkpoint(regime, task)) / Path(name).name
-        now = digest_file(path)
+        now = digest_model(path)
         if now != before:
             yield str(path), before, now
     rest = [one for name, one in told.items() if not name.endswith((".h5", *of_models))]

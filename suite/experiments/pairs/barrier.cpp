@@ -168,21 +168,11 @@ class Barrier final : public Experiment {
     return sum;
   }
 
-  /// v [P] in Study::free_blocks(), end to end: it is 0 in all others.
-  at::Tensor free_part(const at::Tensor& v) const {
-    const auto free = study_.free_blocks();
-    if (free.empty()) return v;
-    std::vector<at::Tensor> parts;
-    const auto& blocks = study_.model.layout().blocks();
-    for (std::size_t b = 0; b < blocks.size(); ++b)
-      if (free[b]) parts.push_back(v.narrow(0, blocks[b].offset, blocks[b].count));
-    return at::cat(parts);
-  }
-
   store::TensorFile compute(const std::string& name, std::size_t p, schedule::UnitContext& context) const {
     const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
     const auto v = study_.vectors.vector(name, i) - study_.vectors.vector(name, j);
-    const auto free = free_part(v);
+    // It is 0 in all other blocks.
+    const auto free = autodiff::trained_part(study_.model.layout(), study_.free_blocks(), v);
     auto loss = study_.sums({2 + static_cast<std::int64_t>(alpha_.size())}), curved = study_.sums({2});
     const auto tasks = data(p);
     const double part = 1 / static_cast<double>(tasks.size());

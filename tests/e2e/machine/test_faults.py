@@ -211,7 +211,10 @@ def test_given_models_in_parts(world: World, run_folder: Path, tmp_path: Path) -
     assert check.returncode == 0 and "inputs" not in check.stderr, check.stdout + check.stderr
     content = parts[1].read_bytes()
     parts[1].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    complaint(run(2, "run", world.training, "--run-dir", tmp_path / "run", *settings), parts[1], "other contents")
+    index = parts[1].parent / "model.safetensors.index.json"
+    complaint(run(2, "run", world.training, "--run-dir", tmp_path / "run", *settings), index, "other contents")
+    changed = analysis_command.called("recompute", tmp_path / "run", "--only", "single_task", "--points", "1")
+    assert str(index) in changed.stdout + changed.stderr
     parts[1].unlink()
     complaint(run(2, "run", world.training, "--run-dir", tmp_path / "new", *settings), parts[1])
 

@@ -156,13 +156,9 @@ TEST(Gradient, OfTrainedBlocksAloneIsThatPartOfTheWhole) {
   const auto theta = encoder->random_state(1).theta;
   const auto whole = autodiff::gradient(layout, loss, theta).gradient;
   const auto some = autodiff::gradient(layout, loss, theta, trained).gradient;
-  std::vector<at::Tensor> expected;
-  for (std::size_t i = 0; i < trained.size(); ++i) {
-    const auto& b = layout.blocks()[i];
-    if (trained[i]) expected.push_back(whole.narrow(0, b.offset, b.count));
-  }
-  ASSERT_FALSE(expected.empty());
-  EXPECT_TRUE(some.allclose(at::cat(expected), 1e-5, 1e-6));
+  const auto expected = autodiff::trained_part(layout, trained, whole);
+  ASSERT_GT(expected.size(0), 0);
+  EXPECT_TRUE(some.allclose(expected, 1e-5, 1e-6));
   EXPECT_LT(some.size(0), layout.size());
 }
 
@@ -171,26 +167,19 @@ TEST(SecondDerivative, OfTrainedBlocksAloneIsThatPartOfTheWhole) {
   const auto& layout = encoder->layout();
   std::vector<bool> trained;
   for (const auto& b : layout.blocks()) trained.push_back(b.stage >= 2);
-  const auto part = [&](const at::Tensor& whole) {
-    std::vector<at::Tensor> parts;
-    for (std::size_t i = 0; i < trained.size(); ++i) {
-      const auto& b = layout.blocks()[i];
-      if (trained[i]) parts.push_back(whole.narrow(0, b.offset, b.count));
-    }
-    return at::cat(parts);
-  };
   const auto pixels = at::randn({2, 3, 16, 16}, at::kDouble);
   const auto loss = [&](const std::vector<at::Tensor>& p) {
     return encoder->encode(p, pictures(pixels)).square().sum();
   };
   const auto theta = encoder->random_state(1).theta.to(at::kDouble);
   auto direction = at::randn(theta.sizes(), at::kDouble);
-  const auto along = part(direction).clone();
+  const auto along = autodiff::trained_part(layout, trained, direction);
   for (std::size_t i = 0; i < trained.size(); ++i) {
     const auto& b = layout.blocks()[i];
     if (!trained[i]) direction.narrow(0, b.offset, b.count).zero_();
   }
-  const auto whole = part(autodiff::HessianVectorProduct(layout, loss, theta)(direction)).clone();
+  const auto whole = autodiff::trained_part(
+      layout, trained, autodiff::HessianVectorProduct(layout, loss, theta)(direction));
   const auto some = autodiff::HessianVectorProduct(layout, loss, theta, trained)(along);
   ASSERT_GT(whole.norm().item<double>(), 0);
   EXPECT_LT((some - whole).norm().item<double>(), 1e-12 * whole.norm().item<double>());
