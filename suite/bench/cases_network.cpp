@@ -47,11 +47,6 @@ Work calls(std::int64_t bytes, double bus) {
   return work;
 }
 
-/// The largest of the ranks' errors: rank 0 alone prints, and another may hold what is wrong.
-double worst(const Fixture& x, double mine) {
-  return x.world().all_gather(at::full({1}, mine, at::kDouble), "error of a case").max().item<double>();
-}
-
 /// float32 [bytes/4], each rank's. Timed is a sum of zeros, which may be summed again; a last one has
 /// numbers.
 Work all_reduce(const Fixture& x, std::int64_t bytes) {
@@ -69,7 +64,7 @@ Work all_reduce(const Fixture& x, std::int64_t bytes) {
     auto sum = place * (x.world().rank() + 1);
     x.world().all_reduce_sum(sum, "the bench's all-reduce");
     const auto wrong = (sum - place * (ranks * (ranks + 1) / 2)).abs().max() + tensor->abs().max();
-    return worst(x, wrong.item<double>());
+    return x.worst(wrong.item<double>());
   };
   return work;
 }
@@ -88,7 +83,7 @@ Work all_gather(const Fixture& x, std::int64_t bytes) {
   };
   work.error = [found, n, ranks, &x] {
     const auto expected = at::arange(n * ranks, at::kInt).view({n, ranks}).t().reshape({-1});
-    return worst(x, at::equal(found->cpu(), expected) ? 0 : 1);
+    return x.worst(at::equal(found->cpu(), expected) ? 0 : 1);
   };
   return work;
 }
@@ -122,7 +117,7 @@ Work point_to_point(const Fixture& x, std::int64_t bytes) {
   work.error = [message, last, me, &x] {
     const bool right =
         std::all_of(message->begin(), message->end(), [](char letter) { return letter == 'm'; });
-    return worst(x, right || (me != 0 && me != last) ? 0 : 1);
+    return x.worst(right || (me != 0 && me != last) ? 0 : 1);
   };
   return work;
 }

@@ -97,13 +97,6 @@ struct ManyTasks {
   std::vector<std::filesystem::path> files;
 };
 
-/// Seconds of the fastest of so many, all ranks at once.
-double fastest(const Fixture& x, int times, const std::function<void()>& work) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < times; ++i) best = std::min(best, x.timed(work));
-  return best;
-}
-
 /// Reads each file once, into a buffer that stays in cache; a rank of several reads its share of them.
 void read_all(const Fixture& x, const std::vector<std::filesystem::path>& files) {
   std::vector<char> buffer(std::size_t{1} << 19);
@@ -150,9 +143,9 @@ Work gram(const Fixture& x, const Size& size) {
       state->in_core = weights::gram(vectors);
       for (auto& each : vectors) each = each.narrow(0, mine.begin, mine.count);
     }
-    const double kernel = static_cast<double>(part) * fastest(x, 3, [&] { weights::gram(vectors); });
+    const double kernel = static_cast<double>(part) * x.fastest(3, [&] { weights::gram(vectors); });
     vectors.clear();  // for files that are read
-    const double read = fastest(x, size.large ? 1 : 3, [&] { read_all(x, state->many.files); });
+    const double read = x.fastest(size.large ? 1 : 3, [&] { read_all(x, state->many.files); });
     work.bound = kernel > read ? Bound{kernel, "in core"} : Bound{read, "read"};
   }
   work.run = [state, &x] { state->found = state->study.vectors.gram(x.world(), regime, state->all); };
@@ -204,9 +197,8 @@ Work merge(const Fixture& x, const Size& size, const std::string& method, double
     for (std::size_t t = 0; t < count; ++t)
       vectors.push_back(at::randn({x.world().share_of(length / part).count}));
     const auto in_core = held(vectors);
-    const double kernel =
-        static_cast<double>(part) * fastest(x, 3, [&] { passes = run(in_core, {}).passes; });
-    const double read = passes * fastest(x, 2, [&] { read_all(x, state->many.files); });
+    const double kernel = static_cast<double>(part) * x.fastest(3, [&] { passes = run(in_core, {}).passes; });
+    const double read = passes * x.fastest(2, [&] { read_all(x, state->many.files); });
     work.bound = kernel > read ? Bound{kernel, "in core"} : Bound{read, "read"};
   }
   work.run = [=, team = merging::Team(x.world())] {

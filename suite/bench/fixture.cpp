@@ -5,7 +5,9 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "suite/data/packed.hpp"
@@ -84,6 +86,16 @@ double Fixture::timed(const std::function<void()>& work) const {
       .all_gather(at::full({1}, seconds.count(), at::kDouble), "end of a case")
       .max()
       .item<double>();
+}
+
+double Fixture::fastest(int times, const std::function<void()>& work) const {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < times; ++i) best = std::min(best, timed(work));
+  return best;
+}
+
+double Fixture::worst(double mine) const {
+  return world().all_gather(at::full({1}, mine, at::kDouble), "error of a case").max().item<double>();
 }
 
 Fixture::~Fixture() {

@@ -52,6 +52,10 @@ class Fixture {
   const comm::Communicator& world() const { return runtime_.world(); }
   /// Seconds that work() takes from when all ranks begin to when the last ends. Collective.
   double timed(const std::function<void()>& work) const;
+  /// The least of so many. Collective.
+  double fastest(int times, const std::function<void()>& work) const;
+  /// The largest of the ranks' errors: rank 0 alone prints, and another may hold what is wrong. Collective.
+  double worst(double mine) const;
   const std::filesystem::path& folder() const { return folder_; }
 
   /// FOLDER/model, ntk_model and data/{first,second}.h5, as a run reads them; inputs.safetensors for the

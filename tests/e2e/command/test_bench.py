@@ -93,6 +93,24 @@ def test_the_network_by_size(tmp_path: Path) -> None:
     assert alone.returncode == 2 and "no case of size medium matches '^network/'" in alone.stderr
 
 
+def test_storage_beside_what_the_medium_gives(tmp_path: Path) -> None:
+    """Each rank writes and reads 64 MiB of its own, and all of a packed task; results.h5 is of all ranks."""
+    for ranks in (1, 2):
+        done = launch.run(ranks, "bench", "--filter", "^storage/", "--repetitions", "1", "--device", "cpu", "--json",
+                          tmp_path / "bench.json")
+        assert done.returncode == 0 and "# verdict: VALID, 4 cases" in done.stdout, done.stdout + done.stderr
+        medians = {row["run_name"]: row for row in described(tmp_path / "bench.json")["benchmarks"]
+                   if row["run_type"] == "aggregate"}
+        for name, bound in {"checkpoint_write": "write", "checkpoint_read": "read", "results_write": "write",
+                            "packed_read": "read"}.items():
+            row = medians[f"storage/{name}"]
+            assert row["bound"] == bound and row["share_of_peak"] > 0
+            own = row["bytes"] / ranks
+            assert own == 64 << 20 if name != "packed_read" else 20_000 * 3072 < own < 20_000 * 3300
+            rate = re.search(rf"^FOM storage/{name}/rate = (\S+) B/s$", done.stdout, re.MULTILINE)
+            assert rate and float(rate[1]) == pytest.approx(1e3 * row["bytes"] / row["real_time"], rel=1e-4)
+
+
 def test_the_json_is_as_its_schema_says(tmp_path: Path) -> None:
     """And the schema says enough: without any of its parts, or with one more, a file is refused."""
     done = launch.run(1, "bench", "--size", "small", "--repetitions", "2", "--device", "cpu", "--json",
