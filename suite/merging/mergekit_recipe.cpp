@@ -11,6 +11,7 @@
 
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
+#include "suite/merging/adapter.hpp"
 #include "suite/merging/table.hpp"
 #include "suite/store/input_yaml.hpp"
 #include "suite/store/quoted.hpp"
@@ -189,6 +190,43 @@ class Translation {
     put("", "merge_method", *method, canonical(method_));
   }
 
+  /// Whether it is MODEL+ADAPTER, and no folder of this name.
+  bool is_adapted(const Yaml& node) const {
+    std::error_code error;
+    return node.kind == Kind::scalar && std::count(node.text.begin(), node.text.end(), '+') == 1 &&
+           node.text.front() != '+' && node.text.back() != '+' &&
+           !fs::is_directory(folder_ / node.text, error);
+  }
+
+  /// A model's folder or, of MODEL+ADAPTER, the adapter's: its MODEL must be θ0.
+  fs::path source(const Yaml& node, const std::string& name) {
+    if (!is_adapted(node)) return model(node, name);
+    const auto plus = node.text.find('+');
+    const auto said = "is " + store::quoted(node.text) + ", ";
+    auto part = node;
+    part.text = node.text.substr(0, plus);
+    const auto start = model(part, name);
+    part.text = node.text.substr(plus + 1);
+    const auto adapter = model(part, name);
+    if (!Adapter::is_in(adapter))
+      refuse(node, name, said + "and " + adapter.string() + " holds no adapter", "adapter_config.json in it");
+    if (method_ != "linear" && methods_on_models.contains(method_))
+      refuse(node, name, said + "a model and an adapter, and " + method_ + " takes the models' own numbers",
+             "the folder of a whole model (peft's merge_and_unload makes one)");
+    if (base_.empty() && method_ != "linear")
+      refuse(node, name, said + "a model and an adapter, and there is no base_model",
+             "base_model: " + node.text.substr(0, plus));
+    auto& begun = base_.empty() ? start_ : base_;
+    std::error_code error;
+    if (begun.empty()) {  // a mean of models, which is one of vectors, too
+      begun = start;
+      put("", "base_model", node, canonical(start.string()));
+    } else if (!fs::equivalent(begun, start, error)) {
+      refuse(node, name, said + "and the others are of " + begun.string(), "one base_model");
+    }
+    return adapter;
+  }
+
   /// A folder; what only looks like one is said to be a name on the hub.
   fs::path model(const Yaml& node, const std::string& name) const {
     if (node.kind != Kind::scalar || node.text.empty())
@@ -197,9 +235,9 @@ class Translation {
     std::error_code error;
     if (fs::is_directory(folder, error)) return folder;
     const auto& said = node.text;
-    if (const auto plus = said.find('+'); plus != std::string::npos)
+    if (is_adapted(node))
       refuse(node, name, "is " + store::quoted(said) + ", a model and an adapter",
-             "the folder of a whole model (peft's merge_and_unload makes one)");
+             "a whole model here; adapters stand among the models");
     const auto slashes = std::count(said.begin(), said.end(), '/');
     if (slashes == 1 && said.front() != '/' && said.front() != '.' && said.back() != '/')
       refuse(node, name, "is " + store::quoted(said) + ", and there is no such folder in " + folder_.string(),
@@ -264,7 +302,7 @@ class Translation {
                              : std::vector<std::string>{"model", "parameters"});
       const auto* named = said(entry, "model");
       if (named == nullptr) refuse(entry, join(own, "model"), "is missing", "a folder");
-      const auto folder = model(*named, join(own, "model"));
+      const auto folder = source(*named, join(own, "model"));
       std::error_code error;
       if (!seen.insert(fs::weakly_canonical(folder, error)).second)
         refuse(*named, join(own, "model"), "is " + store::quoted(named->text) + " a second time",
@@ -480,6 +518,7 @@ class Translation {
   }
 
   fs::path path_, folder_, base_;
+  fs::path start_;  ///< θ0 of adapters, where there is no base_model
   Yaml recipe_;
   std::vector<std::string>& notes_;
   std::string method_;
