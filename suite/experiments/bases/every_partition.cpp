@@ -8,14 +8,17 @@
 //          together (the paper's MTL; of a linear regime its Tangent).
 // Pairs of methods, as the paper's tables 5, 11 and 12 have them, merge a method's bases by another one. Of
 // methods with data a basis B is the model θ0 + B with its tasks' data.
-// To each of the run's other tasks every cluster's basis is added (support/partition_outside.hpp).
+// To each of the run's other tasks every cluster's basis is added (support/partition_outside.hpp), and all
+// bases of a partition at once, merged by [bases.merge_out] (appendix C.4).
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/bases/partition_outside.hpp"
 #include "suite/experiments/edits/chosen_edit.hpp"
 #include "suite/experiments/experiment.hpp"
@@ -32,6 +35,25 @@ namespace {
 /// The model merged of the p-th partition of a few tasks.
 std::string partition_merge_key(const std::string& method, const std::string& regime, std::size_t p) {
   return key::of("partition_merge", method, regime) + "/" + std::to_string(p);
+}
+
+/// The model merged of the p-th partition, on the tasks outside.
+std::string partition_together_key(const std::string& method, const std::string& regime, std::size_t p) {
+  return key::of("partition_together", method, regime) + "/" + std::to_string(p);
+}
+
+/// What tasks outside get from all bases of a partition at once.
+std::vector<Output> together_outputs() {
+  const std::string when = "other tasks, and no pair of methods";
+  const With details = {.when = when};
+  return {{"together_validation", "every_partition held_out held_alpha", "1",
+           "accuracy of θ0 + αB on validation points, B all bases of the partition, merged", details},
+          {"together_test", "every_partition held_out held_alpha", "1", "the same on test points", details},
+          {"together_one_shot", "every_partition held_out", "1", "test accuracy with all of them at α = 1",
+           details},
+          {"together_tuned", "every_partition held_out", "1",
+           "test accuracy with all of them at together_alpha", details},
+          {"together_alpha", "every_partition held_out", "1", "their α by validation points", details}};
 }
 
 std::vector<OutputGroup> every_partition_outputs() {
@@ -52,6 +74,7 @@ std::vector<OutputGroup> every_partition_outputs() {
                   {"@merge_out", "", "", "how the bases became one"},
                   {"@threshold", "", "", "the cosine from which on a basis is found"}},
                  PartitionOutside::outputs(),
+                 together_outputs(),
                  both_sample_rows()}),
        "[bases.partitions]", 2}};
 }
@@ -86,7 +109,10 @@ class EveryPartition final : public Experiment {
     std::set<std::string> added;  // of each task alone there is one sum, whatever makes a basis
     each([&](const std::string& name, const Merges& merges) {
       for (std::size_t p = 0; p < bases_.partitions().size(); ++p)
-        if (added.insert(unit_key(merges, name, p)).second) add_merge(units, folder, name, merges, p);
+        if (added.insert(unit_key(merges, name, p)).second) {
+          add_merge(units, folder, name, merges, p);
+          if (is_outside(merges)) add_together(units, folder, name, merges, p);
+        }
     });
     outside_.add_units(units, folder);
   }
@@ -121,12 +147,18 @@ class EveryPartition final : public Experiment {
       for (const auto& merges : settings_.merges)
         if (bases_.takes(in(merges), name)) see(name, merges);
   }
-  std::string unit_key(const Merges& merges, const std::string& name, std::size_t p) const {
-    if (bases_.clusters_of(p).size() < bases_.tasks().size())
-      return partition_merge_key(merges.name, name, p);
+  /// Whether tasks outside see the merges: those of [bases.merge_out], not those of pairs.
+  bool is_outside(const Merges& merges) const {
+    return !settings_.others.empty() && merges.name == in(merges).method_name;
+  }
+  /// Each task alone has one merge, whatever makes a basis.
+  std::string name_of(const Merges& merges, std::size_t p) const {
+    if (bases_.clusters_of(p).size() < bases_.tasks().size()) return merges.name;
     const auto plus = merges.name.find('+');
-    return partition_merge_key("alone" + (plus == std::string::npos ? "" : merges.name.substr(plus)), name,
-                               p);
+    return "alone" + (plus == std::string::npos ? "" : merges.name.substr(plus));
+  }
+  std::string unit_key(const Merges& merges, const std::string& name, std::size_t p) const {
+    return partition_merge_key(name_of(merges, p), name, p);
   }
   /// c of Σ c_t τ_t, where a linear regime's outputs are therefore sums of tangents that were computed once.
   std::optional<at::Tensor> factors(const Merges& merges, const std::string& name, std::size_t p) const {
@@ -140,14 +172,7 @@ class EveryPartition final : public Experiment {
                n = static_cast<std::int64_t>(bases_.tasks().size());
     const auto sum = factors(merges, name, p);
     auto tally = Tally(study_).stores(n * (a + 1) + 3);
-    std::vector<std::string> needs;
-    if (!sum) {
-      needs = bases_.needs(in(merges), name);
-      for (const auto c : bases_.clusters_of(p))
-        bases_.count(tally, in(merges), name, bases_.cluster(c).size());
-      count_bases(tally, merges.out, name, bases_.tasks(), bases_.clusters_of(p).size());
-      tally.visit(name, bases_.tasks());
-    }
+    auto needs = count_merge(tally, name, merges, p);
     const auto edit = merged_edit(name, bases_.tasks(), sum);
     for (const auto t : bases_.tasks()) {
       count_chosen(tally, edit, merges.alpha, t);
@@ -160,19 +185,72 @@ class EveryPartition final : public Experiment {
                          }));
   }
 
+  /// Adds what the merge of the partition's bases takes; the units that it needs.
+  std::vector<std::string> count_merge(Tally& tally, const std::string& name, const Merges& merges,
+                                       std::size_t p) const {
+    if (factors(merges, name, p)) return {};
+    for (const auto c : bases_.clusters_of(p))
+      bases_.count(tally, in(merges), name, bases_.cluster(c).size());
+    count_bases(tally, merges.out, name, bases_.tasks(), bases_.clusters_of(p).size());
+    tally.visit(name, bases_.tasks());
+    return bases_.needs(in(merges), name);
+  }
+
+  void add_together(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
+                    const std::string& name, const Merges& merges, std::size_t p) const {
+    const auto a = length_of(settings_.held_alpha), h = length_of(settings_.others);
+    auto tally = Tally(study_).stores(2 * h * a);
+    auto needs = count_merge(tally, name, merges, p);
+    const auto edit = merged_edit(name, bases_.tasks(), factors(merges, name, p))(settings_.held_alpha);
+    for (const auto t : settings_.others) {
+      for (const auto split : {Split::validation, Split::test})
+        tally.edited(edit, t, split, study_.settings.evaluation_points);
+      add_missing(needs, edit.needs(study_, t));
+    }
+    units.push_back(unit(partition_together_key(name_of(merges, p), name, p), tally, needs,
+                         [this, name, &merges, p, &folder](schedule::UnitContext& context) {
+                           return together_outside(name, merges, p, folder, context);
+                         }));
+  }
+
+  /// together_validation, together_test [H,A].
+  store::TensorFile together_outside(const std::string& name, const Merges& merges, std::size_t p,
+                                     const schedule::RunFolder& folder,
+                                     schedule::UnitContext& context) const {
+    const auto sum = factors(merges, name, p);
+    const auto edit =
+        merged_edit(name, bases_.tasks(), sum,
+                    sum ? at::Tensor{} : direction(name, merges, p, folder, context))(settings_.held_alpha);
+    const EditedOutputs models(study_, folder, context.group);
+    std::vector<at::Tensor> validation, test;
+    for (const auto t : settings_.others)
+      for (const auto split : {Split::validation, Split::test}) {
+        auto curve = models.outcomes(edit, t, split, study_.settings.evaluation_points,
+                                     [&](double) { context.stop_if_requested(); });
+        (split == Split::test ? test : validation).push_back(std::move(curve.accuracy));
+      }
+    store::TensorFile file;
+    file.tensors = {{"together_validation", at::stack(validation)}, {"together_test", at::stack(test)}};
+    return file;
+  }
+
+  /// The bases of partition p merged, τ [P].
+  at::Tensor direction(const std::string& name, const Merges& merges, std::size_t p,
+                       const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    study::Clusters clusters;
+    std::vector<at::Tensor> bases;
+    for (const auto c : bases_.clusters_of(p)) {
+      clusters.push_back(bases_.cluster(c));
+      bases.push_back(bases_.basis(in(merges), name, clusters.back(), folder, context));
+    }
+    return merged_bases(study_, name, clusters, bases, merges.out, context);
+  }
+
   store::TensorFile merged(const std::string& name, const Merges& merges, std::size_t p,
                            const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto sum = factors(merges, name, p);
     at::Tensor tau;
-    if (!sum) {
-      study::Clusters clusters;
-      std::vector<at::Tensor> bases;
-      for (const auto c : bases_.clusters_of(p)) {
-        clusters.push_back(bases_.cluster(c));
-        bases.push_back(bases_.basis(in(merges), name, clusters.back(), folder, context));
-      }
-      tau = merged_bases(study_, name, clusters, bases, merges.out, context);
-    }
+    if (!sum) tau = direction(name, merges, p, folder, context);
     const EditedOutputs models(study_, folder, context.group);
     const auto edit = merged_edit(name, bases_.tasks(), sum, tau);
     auto file =
@@ -199,13 +277,36 @@ class EveryPartition final : public Experiment {
     for (std::size_t p = 0; p < bases_.partitions().size(); ++p) {
       const auto found = done.folder.read_unit(done.world, unit_key(merges, name, p)).tensors;
       for (const auto& [what, values] : found) rows[what].push_back(values);
+      if (is_outside(merges)) add_chosen(rows, done, name, merges, p);
     }
-    for (const auto& [what, values] : rows) out.put(group + "/" + what, at::stack(values));
     for (const auto split : {Split::test, Split::validation})
       out.put(group + "/" + prefix_of(split) + "sample_index", study_.samples.index(split, points()));
     out.attribute(group, "merge_out", merges.out.method_name);
     out.attribute(group, "threshold", settings_.threshold);
-    if (merges.name == in(merges).method_name) outside_.write(out, done, in(merges), name, group);
+    if (is_outside(merges)) outside_.write(out, done, in(merges), name, group);  // with the scale held_alpha
+    for (const auto& [what, values] : rows) out.put(group + "/" + what, at::stack(values));
+  }
+
+  /// What the tasks outside have with all bases of partition p, α of each by its validation points.
+  void add_chosen(std::map<std::string, std::vector<at::Tensor>>& rows, const Finished& done,
+                  const std::string& name, const Merges& merges, std::size_t p) const {
+    const auto found =
+        done.folder.read_unit(done.world, partition_together_key(name_of(merges, p), name, p)).tensors;
+    const auto& alpha = settings_.held_alpha;
+    const auto one = std::find(alpha.begin(), alpha.end(), 1.0) - alpha.begin();
+    const auto &validation = found.at("together_validation"), &test = found.at("together_test");
+    std::vector<double> shot, tuned, chosen;
+    for (std::int64_t h = 0; h < test.size(0); ++h) {
+      const auto best = metrics::chosen_row(validation[h].unsqueeze(1), at::ones({1}, at::kDouble));
+      shot.push_back(test[h][one].item<double>());
+      tuned.push_back(test[h][best].item<double>());
+      chosen.push_back(alpha[static_cast<std::size_t>(best)]);
+    }
+    rows["together_validation"].push_back(validation);
+    rows["together_test"].push_back(test);
+    rows["together_one_shot"].push_back(at::tensor(shot, at::kDouble));
+    rows["together_tuned"].push_back(at::tensor(tuned, at::kDouble));
+    rows["together_alpha"].push_back(at::tensor(chosen, at::kDouble));
   }
 
   Settings settings_;

@@ -118,6 +118,32 @@ def test_each_alone_is_the_sum_whatever_makes_a_basis(run: Path, regime: str) ->
         assert (groups[0]["held_test"][0, :, 0] == start).all()  # α = 0
 
 
+@pytest.mark.parametrize("regime", REGIMES)
+def test_all_bases_at_once_for_a_task_outside(run: Path, regime: str) -> None:
+    """One cluster has its own basis; α = 0 has θ0. α is the best by validation, the first of equals."""
+    with h5py.File(run / "results.h5") as file:
+        groups = {method: file[f"every_partition/{method}/{regime}"] for method in ("linear", "fisher", "joint")}
+        start = file["single_task/pretrained/accuracy"][3]
+        alone = groups["linear"]["labels"][()].tolist().index([0, 1, 2])
+        whole = groups["linear"]["labels"][()].tolist().index([0, 0, 0])
+        for group in groups.values():
+            test, validation = group["together_test"][()], group["together_validation"][()]
+            (cluster,) = np.flatnonzero(group["cluster"][()].all(axis=1))
+            np.testing.assert_array_equal(test[whole], group["held_test"][:, cluster])
+            np.testing.assert_array_equal(validation[whole], group["held_validation"][:, cluster])
+            assert (test[..., 0] == start).all()
+            alpha, best = group["held_alpha"][()], validation.argmax(axis=-1)
+            np.testing.assert_array_equal(group["together_alpha"][()], alpha[best])
+            np.testing.assert_array_equal(
+                group["together_tuned"][()], np.take_along_axis(test, best[..., None], -1)[..., 0]
+            )
+            np.testing.assert_array_equal(group["together_one_shot"][()], test[..., alpha.tolist().index(1.0)])
+            np.testing.assert_array_equal(test[alone], groups["linear"]["together_test"][alone])
+        assert not all(np.array_equal(groups["linear"]["together_test"], group["together_test"])
+                       for group in groups.values())
+        assert all("together_test" not in file[f"every_partition/{pair}/{regime}"] for pair in PAIRS)
+
+
 def test_pairs_of_methods(run: Path) -> None:
     """What a pair merges bases by is that method's merge, with its own α."""
     with h5py.File(run / "results.h5") as file:
@@ -223,7 +249,8 @@ def test_recompute_takes_every_partition_again(run: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for method in ("linear", "joint"):
-        for what in ("accuracy", "cosine", "held_test", "nearest", "tuned", "normalized"):
+        for what in ("accuracy", "cosine", "held_test", "nearest", "tuned", "normalized", "together_test",
+                     "together_tuned"):
             assert f"\nevery_partition/{method}: {what} " in done.stdout
         for what in ("cosine", "test_target", "validation_control", "target"):
             assert f"\npartition_negation/{method}: {what} " in done.stdout
@@ -236,7 +263,7 @@ def test_recompute_takes_every_partition_again(run: Path) -> None:
 def test_tables(run: Path) -> None:
     done = analysis_command.called("tables", run, "--only", "every_partition")
     assert done.returncode == 0, done.stderr
-    assert sum(line.split()[:1] == ["standard"] for line in done.stdout.splitlines()) == 5 + 2
+    assert sum(line.split()[:1] == ["standard"] for line in done.stdout.splitlines()) == 5 + 4
     assert "corners stripes | blobs" in done.stdout and "joint" in done.stdout
     done = analysis_command.called("tables", run, "--only", "partition_negation")
     assert done.returncode == 0 and sum(" joint " in line for line in done.stdout.splitlines()) == 8, done.stdout

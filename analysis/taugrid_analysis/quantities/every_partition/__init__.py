@@ -3,7 +3,8 @@
 """Every partition of a few tasks, and one task forgotten by each of their bases (paper 2, tables 4 to 14).
 
 /every_partition/METHOD/R/accuracy [partition, member], a share; nearest, found, one_shot, tuned [held_out,
-partition]: tasks outside with the nearest basis. /partition_negation/METHOD/R/target and control [cluster].
+partition]: tasks outside with the nearest basis; together_tuned [partition, held_out]: with all bases of the
+partition at once, merged (appendix C.4). /partition_negation/METHOD/R/target and control [cluster].
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ GROUPS = {
             ("held_out", "partition"),
             *("nearest", "found", "one_shot", "tuned", "chosen_alpha"),
             needed=False,
+        )
+        | alike(("partition", "held_out", "held_alpha"), "together_validation", "together_test", needed=False)
+        | alike(
+            ("partition", "held_out"), "together_one_shot", "together_tuned", "together_alpha", needed=False
         )
         | ROWS,
         ALPHA,

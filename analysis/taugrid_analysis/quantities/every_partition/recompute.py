@@ -163,7 +163,20 @@ def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Itera
 
         return measure
 
+    def together(split: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            regime, p, h, a = place
+            node = oracle.results[f"{group}/{regime}"]
+            every = member(regime, np.ones(len(node["member"]), dtype=bool))
+            alpha, t = float(node["held_alpha"][a]), int(node["other"][h])
+            found = right(regime, direction(regime, p), alpha, every, t, split)
+            return share(stored(oracle, group, f"together_{split}", place), float(found.mean()), len(found))
+
+        return measure
+
     measures = {
+        "together_test": together("test"),
+        "together_validation": together("validation"),
         "accuracy": model("accuracy"),
         "validation_accuracy": model("validation_accuracy"),
         "cosine": cosine,
@@ -209,5 +222,21 @@ def _follows(oracle: Oracle, group: str) -> Iterator[Check]:
 
         return measure
 
+    def together(name: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            regime, p, h = place
+            node = oracle.results[f"{group}/{regime}"]
+            best, alpha = int(np.argmax(node["together_validation"][p, h])), node["held_alpha"][()]
+            again = {
+                "together_one_shot": node["together_test"][p, h, int(np.flatnonzero(alpha == 1)[0])],
+                "together_tuned": node["together_test"][p, h, best],
+                "together_alpha": alpha[best],
+            }[name]
+            return exact(node[name][p, h], float(again))
+
+        return measure
+
+    for name in ("together_one_shot", "together_tuned", "together_alpha"):
+        yield from each_place(oracle, group, name, together(name))
     for name in ("nearest", "found", "one_shot", "tuned", "chosen_alpha"):
         yield from each_place(oracle, group, name, nearest(name))

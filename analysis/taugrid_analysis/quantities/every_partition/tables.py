@@ -17,6 +17,13 @@ from taugrid_analysis.quantities.every_partition import forgetting
 from taugrid_analysis.run import accuracies
 from taugrid_analysis.run.opened import Run
 
+OUTSIDE = {
+    "one_shot": "nearest basis, α = 1",
+    "tuned": "nearest basis, α tuned",
+    "together_one_shot": "all bases at once, α = 1",
+    "together_tuned": "all bases at once, α tuned",
+}
+
 
 def every_partition(run: Run) -> Table:
     """All partitions of a few tasks, a column a method (paper 2, table 10)."""
@@ -41,16 +48,17 @@ def every_partition(run: Run) -> Table:
                 _normalized(run, regime, own[method], p) if method in own else None for method in methods
             ]
             table.rows.append([regime, members(labels, tasks), *values])
-        for what, name in (("one_shot", "α = 1"), ("tuned", "α tuned")):
+        for what, name in OUTSIDE.items():
             if any(what in data for data in own.values()):
                 values = [_outside(own[one], what) if what in own.get(one, {}) else None for one in methods]
-                table.rows.append([regime, f"a task outside, nearest basis, {name}", *values])
+                table.rows.append([regime, f"a task outside, {name}", *values])
     if table.rows:
         outside = {str(data.attrs["merge_out"]) for name, data in found.items() if "+" not in name}
         pairs = " of A+B by B;" if any("+" in name for name in found) else ""
         table.notes.append(
             f"Bases merged by {', '.join(outside)},{pairs} α by validation. joint: one model trained on a"
-            " cluster's tasks together, as long as each alone. A task outside: accuracy, mean over these"
+            " cluster's tasks together, as long as each alone. All bases at once: merged as above (appendix"
+            " C.4 of the paper). A task outside: accuracy, mean over these"
             " tasks and all partitions, which are of the same points and count as fully correlated. Merged"
             " and single models are taken as independent: errors of ratios are rather too large."
         )
@@ -84,7 +92,7 @@ def _normalized(run: Run, regime: str, data: xr.Dataset, p: int) -> Measured:
 
 def _outside(data: xr.Dataset, what: str) -> Measured:
     """The mean over tasks outside and partitions: these share a task's points, tasks have different ones."""
-    values = data[what].to_numpy().astype(float)
+    values = data[what].transpose("held_out", "partition").to_numpy().astype(float)
     points = _points(data, data["other"].to_numpy().astype(int))
     errors = sampling.binomial(values, np.broadcast_to(points[:, None], values.shape)).mean(axis=1)
     return measured_mean(values.mean(axis=1), errors)
