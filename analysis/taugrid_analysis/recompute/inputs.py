@@ -188,7 +188,7 @@ def digest_file(path: Path) -> str:
 
 
 def digest_model(path: Path) -> str:
-    """The digest of a file of tensors; of an index, that of its digest and its parts', in the order of their names."""
+    """The digest of a file of tensors; of an index, that of its own digest and its parts', by name."""
     if path.suffix != ".json":
         return digest_file(path)
     try:
