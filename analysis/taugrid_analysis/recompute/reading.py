@@ -61,7 +61,7 @@ class Clock:
         return time.monotonic() - self.began
 
     def left(self, numbers: int, before: int, count: int) -> str:
-        """At the pace so far, and no longer than the time for all; "" before the first number.
+        """The pace so far goes on, no longer than the time for all; "" before the first number.
 
         numbers: of all quantities; before: those of the quantities that are done; count: of this one.
         """
