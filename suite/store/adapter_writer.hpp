@@ -34,13 +34,12 @@ class AdapterWriter {
   void add(const std::string& module, const at::Tensor& a, const at::Tensor& b);
   /// The same of embeddings [words, features]: A [r, words] and B [features, r], added as (BA)ᵀ.
   void add_embedding(const std::string& module, const at::Tensor& a, const at::Tensor& b);
-  /// A bias takes the place of the model's.
+  /// A bias takes the place of the model's. It comes after its module's product, if that has one.
   void add_bias(const std::string& module, const at::Tensor& bias);
   /// Tensors of a module, by what stands behind its name; all that it has, since PEFT asks for all.
   void add_module(const std::string& module, const std::map<std::string, at::Tensor>& tensors);
   /// Layers store their weights transposed, as those of GPT-2 do: products are added as (BA)ᵀ.
   void store_transposed() { transposed_ = true; }
-  bool empty() const { return ranks_.empty() && saved_.empty() && !has_biases_; }
   void commit();
 
  private:
