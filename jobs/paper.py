@@ -32,6 +32,7 @@ from types import FrameType
 from typing import Any
 
 PAPERS = Path("jobs/papers")
+EACH = "{each}"
 STOPPED = 75  # the exit code of taugrid where it stopped at a safe point
 
 
@@ -87,6 +88,10 @@ def options_for_models(source: Mapping[str, Any], run: str, environment: Mapping
     return ["--set", f"finetune.checkpoints={checkpoints}", "--set", f"finetune.given=[{regimes}]"]
 
 
+def refused(name: str, step: Any, why: str) -> PaperError:
+    return PaperError(f"{PAPERS / name}/paper.toml: the step {step} {why}")
+
+
 def taken_from(how: dict[str, Any]) -> list[str]:
     """The step's `each`, which it has no more; [] where it has none, or keeps one that is no list of texts."""
     each = how.get("each")
@@ -95,16 +100,22 @@ def taken_from(how: dict[str, Any]) -> list[str]:
     return list(how.pop("each"))
 
 
-def measured_for_each(step: dict[str, Any]) -> list[dict[str, Any]]:
+def measured_for_each(name: str, written: dict[str, Any]) -> list[dict[str, Any]]:
     """The steps that a step with `measure` and `each` stands for; any other step is one."""
-    step = dict(step)
+    step = dict(written)
+    if step.get("each") == []:
+        raise refused(name, written, "does not take each without a text")
     if "measure" not in step or not (each := taken_from(step)):
         return [step]
+    if EACH not in str(step.get("run", "")):
+        raise refused(name, written, f"would measure each in the same folder; expected {EACH} in its run")
+    if EACH in str(step.get("models_of", "")):
+        raise refused(name, written, f"does not take {EACH} in models_of")
 
     def filled(value: Any, one: str) -> Any:
         if isinstance(value, list):
             return [filled(part, one) for part in value]
-        return value.replace("{each}", one) if isinstance(value, str) else value
+        return value.replace(EACH, one) if isinstance(value, str) else value
 
     return [{key: filled(value, one) for key, value in step.items()} for one in each]
 
@@ -117,12 +128,14 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
 
     def words(text: str, each: list[str] | None = None) -> list[str]:
         found = [word.replace("{run}", main_run) for word in shlex.split(text)]
-        return [word.replace("{each}", one) for word in found for one in (each if each and "{each}" in word else [""])]
+        if each and not any(EACH in word for word in found):
+            raise refused(name, repr(text), f"has each, and no word with {EACH}")
+        return [word.replace(EACH, one) for word in found for one in (each if each and EACH in word else [EACH])]
 
     def folder(how: dict[str, Any]) -> str:
         return how.pop("run", "{run}").replace("{run}", main_run)
 
-    for step in [one for written in read(name)["steps"] for one in measured_for_each(written)]:
+    for step in [one for written in read(name)["steps"] for one in measured_for_each(name, written)]:
         match step:
             case {"measure": str(experiment), **how}:
                 run = folder(how)
@@ -145,9 +158,11 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
                 script, *arguments = words(text)
                 command = Command(["bash", f"jobs/{script}", *arguments], {"RUN": os.path.realpath(folder(how))})
             case _:
-                raise PaperError(f"{PAPERS / name}/paper.toml: the step {step} does nothing that jobs/paper.py knows")
+                raise refused(name, step, "does nothing that jobs/paper.py knows")
         if how:
-            raise PaperError(f"{PAPERS / name}/paper.toml: the step {step} does not take {', '.join(how)}")
+            raise refused(name, step, f"does not take {', '.join(how)}")
+        if any(EACH in word for word in (*command.words, *command.environment.values())):
+            raise refused(name, step, f"has {EACH} where nothing stands for it")
         yield command
 
 

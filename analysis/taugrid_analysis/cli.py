@@ -203,6 +203,8 @@ def print_papers(form: str) -> None:
 
 def print_tables(options: argparse.Namespace, runs: list[Run]) -> None:
     run = runs[0]
+    if options.paper and options.pairs:
+        raise InputError("--pairs", "tables", f"no --pairs beside --paper {options.paper}")
     if len(runs) > 1:
         from taugrid_analysis.papers.bases import architectures
 

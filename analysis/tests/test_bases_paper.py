@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from itertools import product
 from pathlib import Path
 
@@ -281,8 +282,35 @@ def test_tables_of_several_architectures(tmp_path: Path, capsys: pytest.CaptureF
     assert cli.main(["tables", *runs, "--paper", "bases", "--only", "table12", "--format", "csv"]) == 0
     (head,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("method,")]
     assert all(f"published, ViT-{size}" in head for size in ("B/16", "B/32", "L/14"))
+    assert cli.main(["tables", *runs, "--paper", "bases", "--only", "table11", "--format", "csv"]) == 0
+    told = capsys.readouterr().out  # published of B/32 alone, so that a mean stands for nothing
+    assert "tower-2" in told and "mean of these" not in told and "ViT-B/32 alone" in told
     assert cli.main(["tables", *runs, "--paper", "tau_jp"]) == 2
     assert "3 runs; expected one run, or --paper bases" in capsys.readouterr().err
+    for some in (runs[:1], runs):
+        assert cli.main(["tables", *some, "--paper", "bases", "--pairs"]) == 2
+        assert "--pairs" in capsys.readouterr().err
+
+
+def test_several_runs_of_one_model_or_of_other_points_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_size = {k: [list(row) for row in EVERY if max(row) == k - 1] for k in range(1, 5)}
+    worlds = {"first": ("a", FOUR), "again": ("a", FOUR), "other": ("b", FOUR), "tasks": ("c", FOUR[::-1])}
+    paths = {}
+    for name, (model, tasks) in worlds.items():
+        (tmp_path / name).mkdir()
+        path = synthetic.write(tmp_path / name / "results.h5", tasks=tasks, model=(model, 1000, "pretrained"))
+        with h5py.File(path, "r+") as file:
+            synthetic_bases.write(file, "standard", by_size, ("ties", "ties"))
+            if name == "other":
+                file["bases/standard/sample_index"][0, 0] += 1000
+        paths[name] = str(path)
+    refusals = {"first": "has the model of", "again": "has the model of", "tasks": "has other tasks than"}
+    for name, problem in (refusals | {"other": "has other test points"}).items():
+        assert cli.main(["tables", paths["first"], paths[name], "--paper", "bases"]) == 2
+        error = capsys.readouterr().err
+        assert problem in error and error.count("\n") == 1
 
 
 @pytest.mark.parametrize(("measured", "shown"), [((2, 3, 4, 6), (3, 6)), ((2, 3), (2, 3)), ((2, 6), (2, 6))])
@@ -568,7 +596,20 @@ def test_mrpc_is_scored_by_f1_where_the_run_has_its_labels(tmp_path: Path) -> No
     drawn = rows[rng.integers(0, 400, (2000, 400))]
     spread = np.std([f1_score(labels[one], said[one], pos_label=0) for one in drawn])
     assert ours["MRPC"].error == pytest.approx(100 * spread, rel=0.08)  # type: ignore[attr-defined]
-    assert any("Of MRPC ours is F1." in note for note in table.notes)
+    told = "Of MRPC ours is F1, but an accuracy of "  # the other methods' bits are not there
+    assert any(told in note and "Task Arithmetic" not in note.split(told)[1] for note in table.notes)
+    with h5py.File(path, "r+") as file:
+        for name in set(file["merging"]) - {"task_arithmetic"}:
+            del file["merging"][name]
+    assert any("Of MRPC ours is F1." in note for note in made(path)["table15"].notes)
+    bare = tmp_path / "bare" / "results.h5"
+    shutil.copytree(tmp_path / "data", bare.parent / "data")
+    shutil.copy(path, bare)
+    with h5py.File(bare, "r+") as file:  # labels alone do not make an F1: it takes which points were right
+        del file["correct/merging/task_arithmetic/standard"]
+    table = made(bare)["table15"]
+    assert column(table, "Task Arithmetic, ours")["MRPC"] == pytest.approx(100 * right.mean())
+    assert any("Of MRPC ours is an accuracy: F1 takes" in note for note in table.notes)
     with h5py.File(tmp_path / "data" / "mrpc.h5", "r+") as file:
         del file["test/labels"]
         file["test/labels"] = labels[:300]

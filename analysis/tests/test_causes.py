@@ -135,7 +135,7 @@ def test_linearity_over_epochs_steps_and_replaced_pictures(
     ("name", "told"), [("epoch7", 7), ("epochs-7", 7), ("my-epoch7", None), ("start-7", None)]
 )
 def test_epochs_are_read_from_the_name_of_the_start(tmp_path: Path, name: str, told: int | None) -> None:
-    """As keep_epochs names models on the way, or as jobs/causes.sh names its links."""
+    """Both names are understood: of a model that keep_epochs kept, and of a link that jobs/causes.sh made."""
     path = synthetic.write(tmp_path / "results.h5", tasks=("d1", "d2"), model=(name, 1000, "pretrained"))
     with Run(path) as run:
         epochs = several_runs.epochs_of(run)

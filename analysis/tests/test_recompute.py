@@ -183,7 +183,7 @@ def test_time_that_is_up_leaves_one_number_a_quantity(made: Path, capsys: pytest
 
 
 def test_as_much_time_as_the_run_took() -> None:
-    """The work on so many ranks, and five minutes at least; without end where a count is asked for."""
+    """The time is the work on so many ranks, five minutes or more; a count of numbers has no end."""
     for seconds, expected in ((10.0, 300.0), (900.0, 900 * 3 / 2)):
         units = [Unit(f"finetune/standard/{place}", place % 2, seconds, "cpu") for place in range(3)]
         results = SimpleNamespace(units=lambda units=units: units)

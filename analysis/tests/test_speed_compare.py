@@ -100,7 +100,7 @@ def test_calls_that_are_not_in_turn_are_named(tmp_path: Path, capsys: pytest.Cap
 def test_a_cpu_time_of_0_is_no_division(
     clock: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As where a case takes less than the clock tells."""
+    """The clock tells 0 where a case takes less than it can tell."""
     sides = []
     for name, parts in (("before", BEFORE), ("after", AFTER)):
         sides.append(recorded_bench.folder(tmp_path / name, parts))

@@ -47,7 +47,7 @@ def counted(tmp_path: Path) -> Path:
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[tuple[list[dict[str, str]], str]]:
-    """Each table's rows, and its notes."""
+    """Returns each table's rows, and its notes."""
     assert main(["energy", *map(str, arguments), "--format", "csv"]) == 0
     found = []
     for block in capsys.readouterr().out.strip().split("\n\n"):
@@ -67,12 +67,13 @@ def no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def sacct(folder: Path, text: str, code: int = 0) -> None:
-    """A stand-in that prints this, and says so where it was asked otherwise than Slurm's would want."""
+    """Writes a stand-in that prints this, and fails where it is asked otherwise than Slurm's would be."""
     (folder / "answer").write_text(text)
     script = folder / "sacct"
+    words = "--duplicates --parsable2 --format=JobIDRaw,ElapsedRaw,ConsumedEnergyRaw --jobs=1234"
     script.write_text(
         "#!/bin/sh\n"
-        f'[ "$*" = "--parsable2 --format=JobIDRaw,ElapsedRaw,ConsumedEnergyRaw --jobs=1234" ] || exit 9\n'
+        f'[ "$*" = "{words}" ] || exit 9\n'
         f'while read -r line; do echo "$line"; done < {folder}/answer\n'
         f"[ {code} = 0 ] || echo 'slurmdbd: Connection refused' >&2\nexit {code}\n"
     )
@@ -87,10 +88,24 @@ def test_units_and_slurm(counted: Path, no_slurm: Path, capsys: pytest.CaptureFi
     assert [float(row["watts"]) for row in units] == pytest.approx([40, 120, 1800 / 35])
     assert float(units[0]["share"]) == pytest.approx(2 / 3)
     assert "rapl, rapl+nvml" in about_units and "1 of 4 units were not counted" in about_units
-    assert "2,500.0 J" in about_units
+    assert "2,500.0 J" in about_units and "of a unit that was resumed, its last start alone" in about_units
     assert [row["step"] for row in slurm] == ["job", "batch", "extern", "0"]
     assert [row["joules"] for row in slurm] == ["36000", "36000", "", "31000"]
     assert float(slurm[3]["watts"]) == 310
+
+
+def test_a_requeued_job_has_rows_of_each_start(
+    counted: Path, no_slurm: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sacct(no_slurm, HEAD + "1234|60|600\n1234.0|50|500\n1234|30|900\n1234.0|20|800\n")
+    _, (slurm, notes) = asked(capsys, counted)
+    assert [(row["step"], row["joules"]) for row in slurm] == [
+        ("job", "600"),
+        ("0", "500"),
+        ("job", "900"),
+        ("0", "800"),
+    ]
+    assert "each of its 2 starts has rows of its own" in notes and "of a chain of jobs" in notes
 
 
 def test_slurm_alone_from_a_file(run_folder: Path, counted: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,6 +129,8 @@ def test_slurm_alone_from_a_file(run_folder: Path, counted: Path, capsys: pytest
         ("JobID|ConsumedEnergyRaw\n1234|5\n", "lacks columns"),
         (HEAD + "99|1|5\n12345|1|5\n", "has no job 1234"),
         (HEAD + "1234|1|5K\n", "ConsumedEnergyRaw is 5K; expected a whole number"),
+        (HEAD + f"1234|1|{'7' * 5000}\n", f"ConsumedEnergyRaw is {'7' * 40}…; expected a whole number"),
+        (HEAD + f"1234|1|{'7' * 140_000}\n", "cannot be read: field larger than field limit"),
         (HEAD + "1234\n", ""),
     ],
 )
@@ -123,9 +140,11 @@ def test_what_sacct_did_not_print(
     file = counted / "sacct.txt"
     file.write_text(text)
     assert main(["energy", str(counted), "--sacct", str(file)]) == (2 if expected else 0)
-    assert expected in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert expected in said and len(said.splitlines()) == bool(expected)
     assert main(["energy", str(counted), "--sacct", str(counted / "none.txt")]) == 2
-    assert "No such file or directory; expected what sacct --parsable2" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "No such file or directory; expected what sacct --duplicates --parsable2" in said
 
 
 def test_a_slurm_that_does_not_answer(

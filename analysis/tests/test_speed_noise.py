@@ -75,7 +75,7 @@ def test_one_call_a_side_says_at_most_unclear(clock: str) -> None:
 
 @pytest.mark.parametrize("clock", ["wall", "cpu"])
 def test_a_machine_that_lost_8_percent_is_no_slower_program(clock: str) -> None:
-    """As a program that is slower by as much is, in CPU time, in many comparisons."""
+    """A program that is slower by as much is found to be, in CPU time, in many comparisons."""
     every = list(in_turn(3))
     blamed = np.mean([bool(slower(sides, clock, machine=1.08)) for sides in every])
     program = np.mean([bool(slower(sides, clock, factor=1.08)) for sides in every])

@@ -5,9 +5,11 @@
 # root:
 #   bash jobs/slurm/pipeline.sh FINETUNE.toml MEASURE.toml RUNS "REGIME…" [-- SBATCH OPTION…]
 # FINETUNE.toml trains; MEASURE.toml is of the same model, tasks and seed (it may say extends = "FINETUNE.toml") and takes
-# these regimes as given. RUNS gets finetune, measure and tables.txt. What follows -- goes to sbatch for the first two,
-# and FINETUNE_WITH="--gpus-per-node=4" or MEASURE_WITH="--ntasks=64", words for sbatch, to one of them. A job that was
-# stopped early goes on before the next begins; where one fails, those behind it are cancelled.
+# these regimes as given. RUNS gets finetune, measure and tables.txt. What follows -- goes to sbatch for the first two;
+# account, partition, QOS and reservation among it go to the third, too. FINETUNE_WITH="--gpus-per-node=4",
+# MEASURE_WITH="--ntasks=64" and TABLES_WITH="--partition=cpu", words for sbatch, are for one of the three. A job that was
+# stopped early goes on before the next begins; where one fails, those behind it are cancelled. The report is measure's.
+# Where sbatch refuses a job, those before it are cancelled.
 set -euo pipefail
 say_and_end() { echo "pipeline: $*" >&2; exit 2; }
 [[ $# -eq 4 || ( $# -gt 4 && $5 = -- ) ]] ||
@@ -16,7 +18,7 @@ for experiment in "$1" "$2"; do [ -f "$experiment" ] || say_and_end "there is no
 [ -f jobs/slurm/common.sh ] || say_and_end "start it in the repository's root"
 finetune="$1" measure="$2" runs="$3" given=""
 read -ra regimes <<<"$4"
-for regime in "${regimes[@]}"; do
+for regime in ${regimes[@]+"${regimes[@]}"}; do
   [[ $regime =~ ^[a-z_]+$ ]] || say_and_end "'$4': expected names of regimes, as in \"standard linear\""
   given+="${given:+, }\"$regime\""
 done
@@ -26,13 +28,39 @@ mkdir -p "$runs"
 runs=$(cd "$runs" && pwd)
 read -ra finetune_with <<<"${FINETUNE_WITH:-}"
 read -ra measure_with <<<"${MEASURE_WITH:-}"
+read -ra tables_with <<<"${TABLES_WITH:-}"
+shared=()  # what decides where a job may run at all
+words=("$@")
+for i in ${words[@]+"${!words[@]}"}; do
+  case "${words[i]}" in
+    --account=* | --partition=* | --qos=* | --reservation=* | -[Apq]?*) shared+=("${words[i]}") ;;
+    --account | --partition | --qos | --reservation | -[Apq]) shared+=("${words[i]}" "${words[i + 1]:-}") ;;
+  esac
+done
 script=jobs/slurm/finetune-and-measure.sbatch
-first=$(sbatch --parsable --job-name=taugrid-finetune --output="$runs/finetune.out" "$@" \
+submitted=()
+give_up() {
+  local code=$?
+  trap - ERR
+  if [ ${#submitted[@]} -gt 0 ]; then
+    if scancel "${submitted[@]}"; then
+      echo "pipeline: a job was refused; cancelled: ${submitted[*]}" >&2
+    else
+      echo "pipeline: a job was refused; scancel failed, so these stay in the queue: ${submitted[*]}" >&2
+    fi
+  fi
+  exit "$code"
+}
+trap give_up ERR
+first=$(REPORT=0 sbatch --parsable --job-name=taugrid-finetune --output="$runs/finetune.out" "$@" \
   ${finetune_with[@]+"${finetune_with[@]}"} $script "$finetune" "$runs/finetune")
+first="${first%%;*}" submitted+=("$first")
 second=$(sbatch --parsable --job-name=taugrid-measure --output="$runs/measure.out" "$@" \
-  ${measure_with[@]+"${measure_with[@]}"} --dependency="afterok:${first%%;*}" --kill-on-invalid-dep=yes $script \
+  ${measure_with[@]+"${measure_with[@]}"} --dependency="afterok:$first" --kill-on-invalid-dep=yes $script \
   "$measure" "$runs/measure" --set "finetune.checkpoints=$runs/finetune/checkpoints" --set "finetune.given=[$given]")
-third=$(sbatch --parsable --output="$runs/tables.out" --dependency="afterok:${second%%;*}" --kill-on-invalid-dep=yes \
-  jobs/slurm/tables.sbatch "$runs/measure" "$runs/tables.txt")
-echo "${first%%;*} ${second%%;*} ${third%%;*}"
-echo "pipeline: fine-tuning is job ${first%%;*}, measuring ${second%%;*}, $runs/tables.txt ${third%%;*}" >&2
+second="${second%%;*}" submitted+=("$second")
+third=$(sbatch --parsable --output="$runs/tables.out" ${shared[@]+"${shared[@]}"} ${tables_with[@]+"${tables_with[@]}"} \
+  --dependency="afterok:$second" --kill-on-invalid-dep=yes jobs/slurm/tables.sbatch "$runs/measure" "$runs/tables.txt")
+third="${third%%;*}"
+echo "$first $second $third"
+echo "pipeline: fine-tuning is job $first, measuring $second, $runs/tables.txt $third" >&2

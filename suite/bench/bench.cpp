@@ -29,37 +29,40 @@ namespace {
 
 constexpr double least_seconds = 0.3;  // of timed runs a case
 constexpr int most_repetitions = 100;
+constexpr std::size_t most_counted = 100'000;  // runs that a counter is waited for
 
 double cpu() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-/// Counts what all ranks take. Repeats a case, untimed, until the slowest counter went on ten times.
+/// Counts what all ranks take. Repeats a case, untimed, until the slowest counter went on ten times; where
+/// that takes more than most_counted runs, or a stop is wanted, the case has no joules.
 class Energy {
  public:
   explicit Energy(const comm::Runtime& runtime)
-      : world_(runtime.world()),
+      : runtime_(runtime),
         meter_(machine::energy_places(runtime)),
-        line_(machine::energy_line(world_, meter_)),
-        counts_(world_.agree(!meter_.source().empty(), "counters of joules")) {
+        counting_(machine::agree_on_counters(runtime, meter_)) {
     const auto intervals =
-        world_.all_gather(at::full({1}, meter_.interval(), at::kDouble), "counters of joules");
+        runtime.world().all_gather(at::full({1}, meter_.interval(), at::kDouble), "counters of joules");
     least_ = 10 * intervals.max().item<double>();
   }
-  const std::string& line() const { return line_; }
-  /// Empty where a rank has no counter.
-  std::string source() const { return counts_ ? meter_.source() : ""; }
+  const machine::Counting& counting() const { return counting_; }
   void begin() { begun_ = meter_.joules(); }
   /// Joules of one of `runs` runs that took `seconds` together since begin(), on all ranks alike.
   double of_a_run(const std::function<double()>& run, std::size_t runs, double seconds) const {
-    if (!counts_) return std::numeric_limits<double>::quiet_NaN();
-    for (; seconds < least_; ++runs) seconds += run();
-    return machine::joules_of_all(world_, meter_.joules() - begun_) / static_cast<double>(runs);
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
+    if (counting_.source.empty()) return none;
+    const auto& world = runtime_.world();
+    for (; seconds < least_; ++runs) {  // `seconds` are the same on all ranks
+      if (runs >= most_counted || runtime_.stop().requested(world)) return none;
+      seconds += run();
+    }
+    return machine::joules_of_all(world, meter_.joules() - begun_) / static_cast<double>(runs);
   }
 
  private:
-  const comm::Communicator& world_;
+  const comm::Runtime& runtime_;
   machine::EnergyMeter meter_;
-  std::string line_;
-  bool counts_;
+  machine::Counting counting_;
   double least_ = 0, begun_ = 0;
 };
 
@@ -185,7 +188,7 @@ int run(int& argc, char**& argv, const Options& options) {
     context.emplace_back("ranks", std::to_string(world.size()));
     context.emplace_back("size", options.size);
     Energy energy(runtime);
-    context.emplace_back("joules", energy.line());
+    context.emplace_back("joules", energy.counting().line);
     say([&] {
       fmt::print("# {}\n", on_device ? "on a device: the host's cases of merges, units and files are left out"
                                      : "no GPU here: the cases gpu/… are left out");
@@ -216,7 +219,8 @@ int run(int& argc, char**& argv, const Options& options) {
       valid = print_verdict(rows);
     });
     world.barrier("end of the bench");  // the first removes the folder
-    if (!options.json.empty()) say([&] { write_json(options.json, context, energy.source(), peaks, rows); });
+    if (!options.json.empty())
+      say([&] { write_json(options.json, context, energy.counting().source, peaks, rows); });
   });
   if (code != 0) return code;
   return static_cast<int>(!valid ? ExitCode::failed : stopped ? ExitCode::resumable : ExitCode::done);

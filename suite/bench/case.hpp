@@ -45,7 +45,7 @@ struct Work {
 struct Case {
   std::string name;
   std::function<Work()> prepare;
-  bool when_named = false;  ///< too long for every day: measured where the filter is its name
+  bool when_named = false;  ///< too long for every day: measured at size large, or where --filter names it
   bool shared = false;      ///< the ranks do it together, where there are several
   bool on_host = false;     ///< computed on the host, whichever device there is
 };

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network as runs use it, by size: sums and gathers over their communicator (NCCL on GPUs, else MPI), and
 // messages of the host's memory between the first and the last rank, as units are dealt. Two ranks or more;
-// how many each host has is the launcher's matter.
+// how many each host has is the launcher's matter. A gather is left out where a rank has no whole number to
+// give.
 #include <ATen/ATen.h>
 #include <fmt/core.h>
 
@@ -47,11 +48,16 @@ Work calls(std::int64_t bytes, double bus) {
   return work;
 }
 
+/// A rank's numbers are so many times the first's.
+int factor_of(int rank) { return rank % 3 + 1; }
+
 /// float32 [bytes/4], each rank's. Timed is a sum of zeros, which may be summed again; a last one has
-/// numbers.
+/// small whole numbers, whose sums float32 holds exactly for up to a million ranks: they stay below 2²⁴.
 Work all_reduce(const Fixture& x, std::int64_t bytes) {
   const auto n = bytes / 4;
   const double ranks = x.world().size();
+  double factors = 0;
+  for (int rank = 0; rank < x.world().size(); ++rank) factors += factor_of(rank);
   const auto tensor = std::make_shared<at::Tensor>(
       at::zeros({n}, at::TensorOptions(at::kFloat).device(x.runtime().device())));
   auto work = calls(bytes, 2 * (ranks - 1) / ranks);
@@ -59,20 +65,20 @@ Work all_reduce(const Fixture& x, std::int64_t bytes) {
     for (auto left = calls_of(bytes); left > 0; --left)
       x.world().all_reduce_sum(*tensor, "the bench's all-reduce");
   };
-  work.error = [tensor, n, ranks, &x] {
-    const auto place = at::arange(n, tensor->options()).remainder(1000);  // sums are exact in float32
-    auto sum = place * (x.world().rank() + 1);
+  work.error = [tensor, n, factors, &x] {
+    const auto place = at::arange(n, tensor->options()).remainder(7);
+    auto sum = place * factor_of(x.world().rank());
     x.world().all_reduce_sum(sum, "the bench's all-reduce");
-    const auto wrong = (sum - place * (ranks * (ranks + 1) / 2)).abs().max() + tensor->abs().max();
+    const auto wrong = (sum - place * factors).abs().max() + tensor->abs().max();
     return x.worst(wrong.item<double>());
   };
   return work;
 }
 
-/// `bytes` are what a rank has in the end, a share of it from each.
+/// `bytes`, at least a number of each rank, are what a rank has in the end, a share of it from each.
 Work all_gather(const Fixture& x, std::int64_t bytes) {
   const auto ranks = x.world().size();
-  const auto n = std::max<std::int64_t>(bytes / 4 / ranks, 1), all = 4 * n * ranks;
+  const auto n = bytes / 4 / ranks, all = 4 * n * ranks;
   const auto share =
       at::arange(n, at::TensorOptions(at::kInt).device(x.runtime().device())) * ranks + x.world().rank();
   const auto found = std::make_shared<at::Tensor>();
@@ -131,10 +137,12 @@ std::vector<Case> network_cases(const Fixture& x) {
     const auto name = name_of(bytes);
     cases.push_back(
         {"network/all_reduce_" + name, [&x, bytes] { return all_reduce(x, bytes); }, false, true});
+    if (bytes >= 4 * std::int64_t{x.world().size()}) {
+      cases.push_back(
+          {"network/all_gather_" + name, [&x, bytes] { return all_gather(x, bytes); }, false, true});
+    }
     cases.push_back(
-        {"network/all_gather_" + name, [&x, bytes] { return all_gather(x, bytes); }, false, true});
-    cases.push_back({"network/point_to_point_" + name, [&x, bytes] { return point_to_point(x, bytes); },
-                     false, true, true});
+        {"network/point_to_point_" + name, [&x, bytes] { return point_to_point(x, bytes); }, false, true});
   }
   return cases;
 }

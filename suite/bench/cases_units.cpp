@@ -43,7 +43,7 @@ Work commit(const Fixture& x) {
   return work;
 }
 
-/// As a run does at its end: one tensor of each unit into a data set, each unit's row into /units.
+/// What a run does at its end: one tensor of each unit goes into a data set, each unit's row into /units.
 Work consolidate(const Fixture& x, std::int64_t units) {
   const auto name = fmt::format("consolidate_{}", units);
   const auto folder = std::make_shared<schedule::RunFolder>(x.runtime().world(), x.folder() / name, "");

@@ -55,11 +55,13 @@ double Row::slowest() const {
 
 double Row::share(const machine::Peaks& peaks) const {
   if (seconds.empty()) return 0;
-  return (bound.name.empty() ? std::max(flops / flops_peak(peaks), bytes / peaks.bytes) : bound.seconds) /
-         median();
+  return of_machine(
+      (bound.name.empty() ? std::max(flops / flops_peak(peaks), bytes / peaks.bytes) : bound.seconds) /
+      median());
 }
 
 std::string Row::bound_by(const machine::Peaks& peaks) const {
+  if (of_network()) return "network";
   if (!bound.name.empty()) return bound.name;
   return flops / flops_peak(peaks) > bytes / peaks.bytes ? "products" : "triad";
 }
@@ -98,11 +100,12 @@ void print_row(const Row& row, const machine::Peaks& peaks) {
     return;
   }
   fmt::print(
-      "{:<20} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>4}  {:>20} {:>9} {:>9} {:>5.1f}% {:<8} {:>8.1e}  "
+      "{:<20} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>4}  {:>20} {:>9} {:>9} {:>6} {:<8} {:>8.1e}  "
       "{}\n",
       row.name, 1e3 * row.median(), 1e3 * row.fastest(), 1e3 * row.slowest(), 1e3 * row.warm_up,
       row.seconds.size(), short_number(row.items / row.median()) + row.unit + "/s", short_number(row.flops),
-      short_number(row.bytes), 100 * row.share(peaks), row.bound_by(peaks), row.error,
+      short_number(row.bytes), row.of_network() ? "-" : fmt::format("{:.1f}%", 100 * row.share(peaks)),
+      row.bound_by(peaks), row.error,
       row.valid() ? "ok" : fmt::format("INVALID (above {:.0e})", row.tolerance));
   std::fflush(stdout);
 }
@@ -114,11 +117,12 @@ void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows) {
   for (const auto& row : rows) {
     if (!row.valid()) continue;
     machine::print_figure_of_merit(row.name + "/rate", row.items / row.median(), row.unit + "/s");
-    machine::print_figure_of_merit(row.name + "/share", row.share(peaks), "1");
-    if (row.transfer.bytes > 0) {
+    if (row.of_network()) {
       machine::print_figure_of_merit(row.name + "/latency", 1e6 * row.latency(), "us");
       machine::print_figure_of_merit(row.name + "/algbw", row.algorithm_bandwidth(), "B/s");
       machine::print_figure_of_merit(row.name + "/busbw", row.bus_bandwidth(), "B/s");
+    } else {
+      machine::print_figure_of_merit(row.name + "/share", row.share(peaks), "1");
     }
     if (std::isnan(row.joules)) continue;
     const auto [joules, unit] = row.energy();
@@ -189,7 +193,7 @@ void write_json(const std::filesystem::path& path, const Context& context, const
     e["unit"] = row.unit;
     e["flops"] = row.flops;
     e["bytes"] = row.bytes;
-    e["share_of_peak"] = row.share(peaks);
+    e["share_of_peak"] = row.share(peaks);  // null, as the two of the ceilings, of the network's cases
     e["bound"] = row.bound_by(peaks);
     e["share_of_products"] = row.share_of_products(peaks);
     e["share_of_triad"] = row.share_of_triad(peaks);
@@ -197,7 +201,7 @@ void write_json(const std::filesystem::path& path, const Context& context, const
     e["tolerance"] = row.tolerance;
     e["valid"] = row.valid();
     e["joules"] = row.joules;  // null where nothing counts them
-    if (row.transfer.bytes > 0) {
+    if (row.of_network()) {
       e["transfer_bytes"] = row.transfer.bytes;
       e["latency_us"] = 1e6 * row.latency();
       e["algorithm_bandwidth"] = row.algorithm_bandwidth();

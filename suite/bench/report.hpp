@@ -33,12 +33,16 @@ struct Row {
   double fastest() const;
   double slowest() const;
   /// The least time that the machine's peaks allow, whichever bounds, or the case's own bound, over the
-  /// median.
+  /// median. NaN of a case that measures the network, which the machine's memory does not bound.
   double share(const machine::Peaks& peaks) const;
   /// The same of each ceiling: model flops at the peak of products, bytes at that of the triad.
-  double share_of_products(const machine::Peaks& peaks) const { return flops / flops_peak(peaks) / median(); }
-  double share_of_triad(const machine::Peaks& peaks) const { return bytes / peaks.bytes / median(); }
-  /// What share() is of: "products", "triad", or the name of the case's own bound.
+  double share_of_products(const machine::Peaks& peaks) const {
+    return of_machine(flops / flops_peak(peaks) / median());
+  }
+  double share_of_triad(const machine::Peaks& peaks) const {
+    return of_machine(bytes / peaks.bytes / median());
+  }
+  /// What share() is of: "products", "triad", or the name of the case's own bound; "network" where it is NaN.
   std::string bound_by(const machine::Peaks& peaks) const;
   /// Seconds of a call, and B/s of its algorithm and on the bus; of cases that have a transfer.
   double latency() const { return median() / items; }
@@ -47,6 +51,11 @@ struct Row {
   /// Joules an item, and the unit: "J/image"; of merges and files, which move bytes, "J/GB".
   std::pair<double, std::string> energy() const;
   double flops_peak(const machine::Peaks& peaks) const { return bf16 ? peaks.bf16_flops : peaks.flops; }
+  bool of_network() const { return transfer.bytes > 0; }
+  /// A share of a peak of the machine, NaN where the case is the network's.
+  double of_machine(double share_of_peak) const {
+    return of_network() ? std::numeric_limits<double>::quiet_NaN() : share_of_peak;
+  }
 };
 
 using Context = std::vector<std::pair<std::string, std::string>>;
@@ -54,8 +63,8 @@ using Context = std::vector<std::pair<std::string, std::string>>;
 void print_peaks(const machine::Peaks& peaks);
 void print_header(const Context& context, const machine::Peaks& peaks);
 void print_row(const Row& row, const machine::Peaks& peaks);
-/// Figures of merit: the machine's peaks, and of every valid row its rate, its share of the peak that bounds,
-/// and its energy, where something counts joules.
+/// Figures of merit: the machine's peaks, and of every valid row its rate, its share of the peak that bounds
+/// or its times and bandwidths on the network, and its energy, where something counts joules.
 void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows);
 /// "# verdict: …"; true if all rows are valid.
 bool print_verdict(const std::vector<Row>& rows);

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A reason that a source cannot be used, in words.
+/// Says why a source cannot be used.
 struct Unreadable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -46,7 +46,7 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-/// The whole number that a file begins with.
+/// Returns the whole number that a file begins with.
 double number_in(const fs::path& path) {
   const auto line = first_line(path);
   std::uint64_t value = 0;
@@ -58,13 +58,13 @@ double number_in(const fs::path& path) {
   return static_cast<double>(value);
 }
 
-/// Whether there is something of this name, whoever may read it.
+/// Returns whether there is something of this name, whoever may read it.
 bool there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
 
-/// What lies in a folder, by name; nothing where there is none.
+/// Returns what lies in a folder, by name; nothing where there is none.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> all;
   std::error_code ignored;
@@ -123,9 +123,12 @@ class CrayNode : public JouleCounter {
 /// A power meter of hwmon: microwatts, an average over the interval before it is read.
 class PowerMeter : public JouleCounter {
  public:
-  explicit PowerMeter(fs::path file) : file_(std::move(file)) { static_cast<void>(number_in(file_)); }
+  PowerMeter(fs::path file, std::function<double()> clock)
+      : file_(std::move(file)), clock_(std::move(clock)) {
+    static_cast<void>(number_in(file_));
+  }
   double joules() override {
-    const double power = 1e-6 * number_in(file_), now = comm::steady_seconds();
+    const double power = 1e-6 * number_in(file_), now = clock_();
     sum_ += power * (now - last_);
     last_ = now;
     return sum_;
@@ -133,7 +136,8 @@ class PowerMeter : public JouleCounter {
 
  private:
   fs::path file_;
-  double last_ = comm::steady_seconds(), sum_ = 0;
+  std::function<double()> clock_;
+  double last_ = clock_(), sum_ = 0;
 };
 
 /// NVML's counter of a GPU: millijoules since its driver was loaded. The library is found at run time.
@@ -186,19 +190,19 @@ struct Source {
   double look = 0;      ///< seconds after which they are read at the latest; 0: whenever they are asked
 };
 
-Source pm_counters(const fs::path& sys) {
+Source pm_counters(const EnergyPlaces& places) {
   Source source{"pm_counters", {}, 0.1, 0};
-  if (const auto file = sys / "cray/pm_counters/energy"; there(file))
+  if (const auto file = places.sys / "cray/pm_counters/energy"; there(file))
     source.counters.push_back(std::make_unique<CrayNode>(file));
   return source;
 }
 
 /// Packages, and the memory that is none of theirs: cores are in their package, and psys is all of a platform
 /// again, as are the zones of other drivers (intel-rapl-mmio).
-Source rapl(const fs::path& sys) {
+Source rapl(const EnergyPlaces& places) {
   Source source{"rapl", {}, 0.001, 10};
   static const std::regex zone("intel-rapl:[0-9]+(:[0-9]+)?");
-  for (const auto& entry : entries_of(sys / "class/powercap")) {
+  for (const auto& entry : entries_of(places.sys / "class/powercap")) {
     const auto number = entry.filename().string();
     if (!std::regex_match(number, zone)) continue;
     const bool inner = std::count(number.begin(), number.end(), ':') == 2;
@@ -209,17 +213,29 @@ Source rapl(const fs::path& sys) {
   return source;
 }
 
-/// Grace's sockets, memory in them; firmware that names no such meter has one of their cores.
-Source hwmon(const fs::path& sys) {
+/// Seconds over which a power meter takes its average. One of many seconds would miss what a unit does.
+double interval_of(const fs::path& meter) {
+  constexpr double most = 1;
+  const auto file = meter / "power1_average_interval";
+  const double seconds = there(file) ? 1e-3 * number_in(file) : most;
+  if (seconds > most)
+    throw Unreadable(
+        fmt::format("{} says {:.0f} ms; expected at most {:.0f}", file.string(), 1e3 * seconds, 1e3 * most));
+  return seconds;
+}
+
+/// Grace's sockets, memory in them; firmware that names no such meter has one of their cores. Each rank looks
+/// every tenth of a second, however many share the host: Linux asks the firmware once in a meter's interval,
+/// and answers all others from what it keeps.
+Source hwmon(const EnergyPlaces& places) {
   Source source{"hwmon", {}, 0, 0.1};
   for (const auto* socket : {"Grace Power Socket", "CPU Power Socket"}) {
-    for (const auto& entry : entries_of(sys / "class/hwmon")) {
+    for (const auto& entry : entries_of(places.sys / "class/hwmon")) {
       const auto meter = entry / "device";
       if (!there(meter / "power1_oem_info") || !first_line(meter / "power1_oem_info").starts_with(socket))
         continue;
-      source.counters.push_back(std::make_unique<PowerMeter>(meter / "power1_average"));
-      const auto interval = meter / "power1_average_interval";
-      source.interval = std::max(source.interval, there(interval) ? 1e-3 * number_in(interval) : 1.0);
+      source.counters.push_back(std::make_unique<PowerMeter>(meter / "power1_average", places.clock));
+      source.interval = std::max(source.interval, interval_of(meter));
     }
     if (!source.counters.empty()) break;
   }
@@ -260,7 +276,7 @@ EnergyMeter::EnergyMeter(const EnergyPlaces& places) : parts_(std::make_unique<P
   double look = 0;
   for (const auto& make : {pm_counters, rapl, hwmon}) {
     try {
-      auto source = make(places.sys);
+      auto source = make(places);
       if (source.counters.empty()) continue;
       source_ = source.name;
       self.host = std::move(source.counters);
@@ -287,8 +303,7 @@ EnergyMeter::EnergyMeter(const EnergyPlaces& places) : parts_(std::make_unique<P
     }
   }
   if (self.host.empty() || look == 0) return;
-  // Many ranks that share a host take turns: a slow meter is not asked more than ten times a second by all.
-  const std::chrono::duration<double> wait(std::max(look, 0.1 * places.ranks_on_host));
+  const std::chrono::duration<double> wait(look);
   self.reader = std::thread([&self, wait] {
     std::unique_lock held(self.lock);
     while (!self.over.wait_for(held, wait, [&self] { return self.ends; })) static_cast<void>(self.read());
@@ -327,13 +342,19 @@ double joules_of_all(const comm::Communicator& world, double mine) {
   return sum.item<double>();
 }
 
-std::string energy_line(const comm::Communicator& world, const EnergyMeter& meter) {
-  const bool all = world.agree(!meter.source().empty(), "counters of joules");
-  if (meter.source().empty()) return "none: " + meter.problem();
-  if (!all) return "none: some ranks have no counter";
-  return meter.source() +
-         (meter.problem().empty() ? "" : " (the host is not counted: " + meter.problem() + ")") +
-         "; what is idle, and what others do, counts too";
+Counting agree_on_counters(const comm::Runtime& runtime, const EnergyMeter& meter) {
+  const auto& world = runtime.world();
+  constexpr auto what = "counters of joules";
+  const auto without = world.all_gather(at::full({1}, meter.source().empty() ? 1 : 0, at::kInt), what);
+  if (without.any().item<bool>()) {
+    auto reason = fmt::format("{}: {}", runtime.mine().host, meter.problem());
+    world.broadcast(reason, static_cast<int>(without.argmax().item<std::int64_t>()), what);
+    return {"", "none: " + reason};
+  }
+  return {meter.source(),
+          meter.source() +
+              (meter.problem().empty() ? "" : " (the host is not counted: " + meter.problem() + ")") +
+              "; what is idle, and what others do, counts too"};
 }
 
 }  // namespace taugrid::machine

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "suite/comm/clock.hpp"
 #include "suite/comm/runtime.hpp"
 
 namespace taugrid::machine {
@@ -19,6 +21,7 @@ struct EnergyPlaces {
   std::string gpu = "";                    ///< 32 hexadecimal digits of its UUID; empty: none computes
   int ranks_on_host = 1;
   int ranks_on_gpu = 1;
+  std::function<double()> clock = comm::steady_seconds;  ///< what a power is summed over; any thread asks it
 };
 /// The places of this rank.
 EnergyPlaces energy_places(const comm::Runtime& runtime);
@@ -26,8 +29,8 @@ EnergyPlaces energy_places(const comm::Runtime& runtime);
 /// A rank's share of the joules that its host and its GPU take: what their counters went on by, over the
 /// ranks that share them. So the shares of all ranks add up to what was counted, each joule once. Of the host
 /// one source counts, the first of Cray's pm_counters (the whole node, its GPUs too), RAPL (packages and
-/// memory) and hwmon's power meters of Grace; of the GPU NVML. A thread reads what wraps around, or is a
-/// power.
+/// memory) and hwmon's power meters of Grace; of the GPU NVML. A thread reads what wraps around every
+/// ten seconds, and what is a power every tenth of a second.
 class EnergyMeter {
  public:
   explicit EnergyMeter(const EnergyPlaces& places);
@@ -55,7 +58,12 @@ class EnergyMeter {
 /// The sum over the ranks; NaN where one is. Collective.
 double joules_of_all(const comm::Communicator& world, double mine);
 
-/// What rank 0 says once about all ranks' counters: "rapl; what is idle counts too", "none: …". Collective.
-std::string energy_line(const comm::Communicator& world, const EnergyMeter& meter);
+/// What the ranks agree on about their counters.
+struct Counting {
+  std::string source;  ///< of this rank; empty on all ranks where one has no counter
+  std::string line;    ///< what rank 0 says of it: "rapl; what is idle counts too", "none: node7: …"
+};
+/// Where a rank has no counter, the line is of the first such: its host, and why. Collective.
+Counting agree_on_counters(const comm::Runtime& runtime, const EnergyMeter& meter);
 
 }  // namespace taugrid::machine

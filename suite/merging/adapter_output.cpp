@@ -45,14 +45,20 @@ struct Told {
   bool has_conv1d = false;        ///< layers of GPT-2 and its like store their weights transposed
   std::set<std::int64_t> tied{};  ///< sizes of vocabularies whose embeddings are the head, too
 
-  explicit Told(const fs::path& base) {
+  /// Of a configuration that does not say, transformers ties the two; families that do not are written with
+  /// both.
+  Told(const fs::path& base, bool stores_head) {
     const auto json = store::input_json(base / "config.json", "the configuration of the base");
     each_said(json, "model_type", [&](const Json& type) {
       for (const auto* known : {"gpt2", "openai-gpt", "imagegpt", "decision_transformer"})
         has_conv1d = has_conv1d || type == known;
     });
-    bool ties = false, has_head = !json.contains("architectures");
-    each_said(json, "tie_word_embeddings", [&](const Json& value) { ties = ties || value == true; });
+    bool ties = false, unsaid = true, has_head = !json.contains("architectures");
+    each_said(json, "tie_word_embeddings", [&](const Json& value) {
+      unsaid = false;
+      ties = ties || value == true;
+    });
+    ties = ties || (unsaid && !stores_head);
     each_said(json, "architectures", [&](const Json& named) {
       const auto text = named.dump(-1, ' ', true, Json::error_handler_t::replace);
       for (const auto* part : {"LM", "ForConditionalGeneration", "ForPreTraining"})
@@ -88,7 +94,11 @@ class Writing {
  public:
   Writing(const Recipe& recipe, const Stage& stage, const fs::path& folder,
           const std::function<void()>& go_on)
-      : recipe_(recipe), stage_(stage), folder_(folder), go_on_(go_on), told_(recipe.base) {
+      : recipe_(recipe),
+        stage_(stage),
+        folder_(folder),
+        go_on_(go_on),
+        told_(recipe.base, stage.start().has("lm_head.weight")) {
     for (const auto& model : stage.models()) {
       const auto* adapter = std::get_if<Adapter>(&model);
       if (adapter != nullptr) adapters_.push_back(adapter);
@@ -121,7 +131,7 @@ class Writing {
     }
     if (output_.matrices.empty())
       throw InputError(recipe_.where +
-                       ": no matrix of a layer differs from base_model's; expected one, since PEFT loads no "
+                       ": no matrix of a layer differs from the base's; expected one, since PEFT loads no "
                        "adapter without");
     for (const auto i : later)
       if (place_of(tensors[i]).part == Part::module) add_module(out, i);
@@ -188,20 +198,25 @@ class Writing {
     const bool is_weight = tensor.name.ends_with(".weight");
     if (has_product && !is_whole) {
       place.part = is_embedding ? Part::embedding : Part::product;
-    } else if (!is_whole && is_linear(tensor)) {
+    } else if (!is_whole && is_linear(tensor) && !is_tied(tensor)) {
       place.part = Part::product;
       const auto module = last_step(module_of(tensor.name));
       place.transposed = told_.has_conv1d &&
                          (module == "c_attn" || module == "c_proj" || module == "c_fc" || module == "q_attn");
     } else if (is_weight) {
-      const bool is_tied = !is_whole && tensor.shape.size() == 2 && told_.tied.contains(tensor.shape[0]) &&
-                           !layer_named_in(tensor.name);
-      place.part = is_tied || !has_floats_alone(module_of(tensor.name)) ? Part::none : Part::module;
+      place.part = (!is_whole && is_tied(tensor)) || !has_floats_alone(module_of(tensor.name)) ? Part::none
+                                                                                               : Part::module;
     } else if (tensor.name.ends_with(".bias")) {
       place.part = Part::bias;
     }
     if (!are_adapters_) place.b.clear();
     return place;
+  }
+
+  /// An embedding that is the head, too, or a head that is stored beside it: a change of one alone would part
+  /// them.
+  bool is_tied(const NamedTensor& tensor) const {
+    return tensor.shape.size() == 2 && told_.tied.contains(tensor.shape[0]) && !layer_named_in(tensor.name);
   }
 
   /// Names of all tensors that stand directly in a module.
@@ -237,6 +252,9 @@ class Writing {
     if (!tau.defined()) return;
     auto delta = tau.view({tensor.shape[0], -1}).to(at::kDouble);
     tau.reset();
+    if (!at::isfinite(delta).all().item<bool>())
+      throw InputError(fmt::format("{}: what is merged of {} has numbers beyond float32",
+                                   recipe_.base.string(), store::quoted(tensor.name)));
     if (place.transposed) delta = delta.t();
     auto [b, a] = factors(delta, place, tensor.name);
     const auto rank = a.size(0);
@@ -250,8 +268,8 @@ class Writing {
       out.add_embedding(module, a, b);
       return;
     }
-    if (tensor.shape.size() >
-        2) {  // a filter: A is one from the inputs to r, B goes on from each point alone
+    // Of a filter, A is one from the inputs to r channels, and B goes on from each point alone.
+    if (tensor.shape.size() > 2) {
       auto of_a = tensor.shape;
       of_a[0] = rank;
       std::vector<std::int64_t> of_b(tensor.shape.size(), 1);
@@ -344,10 +362,12 @@ class Writing {
     const auto tau = vector(i);
     if (whole_.contains(name) || !tau.defined()) return;
     const auto start = stage_.start().tensor(name).to(at::kDouble).norm().item<double>();
+    const auto norm = tau.to(at::kDouble).norm().item<double>();
+    const auto how_far = start > 0 ? fmt::format("by {:.3g} % of its norm", 100 * norm / start)
+                                   : fmt::format("which is zero, by {:.3g}", norm);
     output_.notes.push_back(fmt::format(
-        "{}: differs from the base's by {:.3g} % of its norm, and is not in the adapter: PEFT has no "
-        "place for {}",
-        name, 100 * tau.to(at::kDouble).norm().item<double>() / start,
+        "{}: differs from the base's {}, and is not in the adapter: PEFT has no place for {}",
+        store::quoted(name), how_far,
         name.ends_with(".weight") ? "what is tied or has counters" : "what is no weight or bias"));
   }
 

@@ -512,7 +512,9 @@ Recipe Recipe::extraction(const fs::path& base, const fs::path& model, const fs:
       "[adapter]\nrank = {}\nshare = {}\n",
       absolute(base), absolute(out), config::canonical(dtype), absolute(model), rank,
       config::canonical(share));
-  return read_config(config::Config::translated("extract", text, {}), /*needs_out=*/true);
+  auto recipe = read_config(config::Config::translated("taugrid extract", text, {}), /*needs_out=*/true);
+  recipe.where = model.string();  // the user has written no recipe
+  return recipe;
 }
 
 Recipe Recipe::read(const fs::path& path, const fs::path& out, bool needs_out) {
@@ -620,7 +622,8 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
                              report.numbers, report.merged.density);
   for (const auto& line : report.notes) comment += "# " + line + "\n";
   for (const auto& matrix : report.matrices)
-    comment += fmt::format("# {}: rank {}, relative error {:.4g}\n", matrix.name, matrix.rank, matrix.error);
+    comment += fmt::format("# {}: rank {}, relative error {:.4g}\n", store::quoted(matrix.name), matrix.rank,
+                           matrix.error);
   store::write_atomically(folder.path() / "merge.toml", comment + recipe.resolved);
   folder.commit();
   look();

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// The launcher and the time: an allow-list, never the whole environment.
+// What results.h5 says of a start: how it was launched, and when.
 #pragma once
 
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace taugrid::program {
 
-/// Name and value, in a fixed order.
+/// Name and value of the variables that launchers and threads are set by, in a fixed order: those of a list,
+/// never the whole environment, which may hold secrets.
 std::vector<std::pair<std::string, std::string>> launcher_variables();
-/// "2026-11-21T10:52:00Z"
+/// The time of this call, in UTC and to the second: "2026-11-21T10:52:00Z".
 std::string utc_now();
 
 }  // namespace taugrid::program

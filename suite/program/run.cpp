@@ -251,8 +251,8 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
     for (const auto& note : study.model.notes()) fmt::print(stderr, "# {}\n", as_line(note));
   }
   runtime.print_warnings();
-  const auto counted = machine::energy_line(runtime.world(), energy);
-  if (first) fmt::print(stderr, "# joules: {}\n", counted);
+  const auto counted = machine::agree_on_counters(runtime, energy);
+  if (first) fmt::print(stderr, "# joules: {}\n", counted.line);
   const auto started = started_utc(runtime.world(), folder.path());
 
   const auto units = experiments::units_of(experiments, study, folder);
@@ -260,8 +260,8 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   schedule::Options how;
   how.ranks_per_unit = study.settings.ranks_per_unit;
   how.header["computed_by"] = computed_by(runtime);
-  how.joules = [&energy] { return energy.joules(); };
-  how.energy_source = energy.source();
+  if (!counted.source.empty()) how.joules = [&energy] { return energy.joules(); };
+  how.energy_source = counted.source;
   const auto report = schedule::run_units(runtime, folder, units, how);
 
   // Rank 0 alone reads the headers: of 10,000 units on 512 ranks, all would open five million files.

@@ -19,7 +19,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint64_t header_limit = 100'000'000;  // the format's own limit
 constexpr std::size_t most_values = 2'000'000;       // those of some 250,000 tensors
 constexpr std::size_t dimension_limit = 64;          // LibTorch's
 

@@ -18,6 +18,8 @@
 
 namespace taugrid::store::detail {
 
+constexpr std::uint64_t header_limit = 100'000'000;  ///< bytes of a header, the format's own limit
+
 /// One tensor: where its bytes lie in the file.
 struct TensorEntry {
   std::string name;

@@ -97,6 +97,10 @@ SafetensorsAppender::SafetensorsAppender(const std::filesystem::path& path,
   room_ = dumped(path, {{"__metadata__", metadata_}}).size() + 8;
   for (const auto& name : names) room_ += dumped(path, name).size() + of_entry + numbers * of_number;
   room_ += (8 - room_ % 8) % 8;
+  if (room_ > detail::header_limit)
+    throw InputError("cannot write " + path.string() + ": a header for " + std::to_string(names.size()) +
+                     " tensors would have " + std::to_string(room_) + " bytes; expected at most " +
+                     std::to_string(detail::header_limit) + ", the format's limit");
   file_.write(std::string(as_bytes(room_).size() + room_, ' '));
 }
 
@@ -104,8 +108,9 @@ void SafetensorsAppender::append(const std::string& name, const at::Tensor& tens
   const auto plain = tensor.detach().cpu().contiguous();
   const MappedTensors::Info info = {plain.scalar_type(), plain.sizes().vec()};
   require_known(path_, {{name, info}});
+  if (!placed_.emplace(name, Placed{info, end_, end_ + plain.nbytes()}).second)
+    throw std::logic_error("tensor " + name + " is written twice");
   file_.write(plain.const_data_ptr(), plain.nbytes());
-  placed_[name] = {info, end_, end_ + plain.nbytes()};
   end_ += plain.nbytes();
 }
 

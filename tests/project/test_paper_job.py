@@ -143,7 +143,7 @@ def test_a_paper_measures_before_it_shows(name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_step_is_measured_for_each(tree: Path) -> None:
-    """And an analysis has a word for each."""
+    """A step that measures is taken once for each, and an analysis has a word for each."""
     (tree / "jobs" / "papers" / "odd" / "original").mkdir(parents=True)
     (tree / "jobs" / "papers" / "odd" / "original" / "paper.toml").write_text("""steps = [
   { measure = "{each}.toml", each = ["a", "b"], run = "{run}_{each}", set = ["model.path={run}_start/{each}", "x=1"] },
@@ -166,6 +166,14 @@ def test_steps_that_are_none_are_refused(tree: Path, capsys: pytest.CaptureFixtu
     refusals = {'mesure = "x"': "does nothing that", 'analysis = "tables x", ranks = 1': "not take ranks",
                 'measure = "x", each = "a"': "not take each", 'measure = "x", each = [1]': "not take each",
                 'analysis = "tables x", each = "ab"': "not take each", 'job = "x", each = ["a"]': "not take each"}
+    refusals |= {'measure = "{each}.toml", run = "{each}", each = []': "not take each",
+                 'measure = "{each}.toml"': "nothing stands for it",
+                 'measure = "{each}.toml", each = ["a"]': "in the same folder",
+                 'measure = "x", run = "{each}", each = ["a"], models_of = { run = "{each}" }': "in models_of",
+                 'analysis = "tables x", each = ["a"]': "no word with {each}",
+                 'analysis = "tables {each}"': "nothing stands for it", 'figures = "x", each = ["a"]': "no word with",
+                 'figures = "{each}", each = []': "not take each",
+                 'figures = "{each}", each = ["a"], paper = "{each}"': "nothing stands for it"}
     for step, problem in refusals.items():
         file.write_text(f"steps = [{{ {step} }}]\n")
         assert paper.main(["odd"]) == 2

@@ -178,6 +178,58 @@ def test_a_pipeline_trains_measures_and_makes_tables(cluster: Cluster, world: Wo
     assert len(measured) > 50 and differing(measured, again) == []
 
 
+# A Slurm that notes what it is asked, and refuses the job whose number is in the file beside it.
+STUBS = {
+    "sbatch": """#!/bin/sh
+echo "REPORT=${REPORT:-} $*" >>"$STUBS/asked"
+number=$(wc -l <"$STUBS/asked")
+[ "$number" != "$(cat "$STUBS/refused")" ] || { echo "sbatch: error: Invalid account" >&2; exit 1; }
+echo "10$number;cluster"
+""",
+    "scancel": """#!/bin/sh
+echo "$*" >>"$STUBS/cancelled"
+exit "${SCANCEL_CODE:-0}"
+""",
+}
+
+
+def stubbed(world: World, folder: Path, refused: int, *options: str,
+            **variables: str) -> subprocess.CompletedProcess[str]:
+    """Starts the pipeline among stand-ins for Slurm's commands, of which FOLDER/asked says what they were asked."""
+    for name, text in STUBS.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    (folder / "refused").write_text(str(refused))
+    for name in ("asked", "cancelled"):
+        (folder / name).write_text("")
+    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "STUBS": str(folder)} | variables
+    return subprocess.run(["bash", SCRIPTS / "pipeline.sh", *two_steps(world, folder), folder / "runs", "standard",
+                           *options], cwd=ROOT, env=environment, text=True, capture_output=True, check=False)
+
+
+def test_a_pipeline_that_is_refused_leaves_no_job(world: World, tmp_path: Path) -> None:
+    for refused, cancelled in ((1, ""), (2, "101"), (3, "101 102")):
+        done = stubbed(world, tmp_path, refused)
+        assert done.returncode == 1 and done.stdout == "" and "sbatch: error: Invalid account" in done.stderr
+        assert (tmp_path / "cancelled").read_text().strip() == cancelled
+        assert ("cancelled: " + cancelled in done.stderr) == (refused > 1)
+    done = stubbed(world, tmp_path, 3, SCANCEL_CODE="1")
+    assert done.returncode == 1 and "these stay in the queue: 101 102" in done.stderr
+
+
+def test_each_job_of_a_pipeline_has_its_options(world: World, tmp_path: Path) -> None:
+    done = stubbed(world, tmp_path, 0, "--", "--account=physics", "-p", "gpu", "-qlong", "--ntasks=4",
+                   TABLES_WITH="--mem=8G")
+    assert (done.returncode, done.stdout) == (0, "101 102 103\n"), done.stderr
+    first, second, third = (tmp_path / "asked").read_text().splitlines()
+    for line in (first, second):
+        assert " --account=physics -p gpu -qlong --ntasks=4 " in line
+    assert " --account=physics -p gpu -qlong --mem=8G --dependency=afterok:102 " in third and "--ntasks" not in third
+    # A report that fails must not keep the models from being measured.
+    assert [line.split()[0] for line in (first, second, third)] == ["REPORT=0", "REPORT=", "REPORT="]
+    assert not (tmp_path / "cancelled").read_text()
+
+
 def test_a_pipeline_ends_where_a_step_fails(cluster: Cluster, world: World, hasty: str, tmp_path: Path) -> None:
     first, second = two_steps(world, tmp_path)
     first.write_text(first.read_text().replace("steps = 25", "steps = -1"))

@@ -156,8 +156,9 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
         return [
             "megabytes: four bytes a parameter, θ0 beside θ where the model is linearised; peak_megabytes:"
             " the most bytes of tensors alive at once during a training step, which the paper does not"
-            " print. time: of the whole training, the seconds of all tasks' units added up, on"
+            " print. time: of the whole training, the seconds of all tasks added up, on"
             f" {_devices(run)}; how many tasks the paper's is of, it does not say.",
+            *_of_last_starts(run, source),
             f"Published for {source.setting}: ours are of another model, without difference.",
         ]
     found = ["Accuracies in percent, errors and differences in points."]
@@ -326,16 +327,44 @@ def _devices(run: Run) -> str:
 
 
 def _minutes(seconds: float) -> str:
-    """As the paper prints it: minutes:seconds."""
+    """Seconds are shown as minutes:seconds, which is how the paper prints them."""
     whole = round(seconds)
     return f"{whole // 60}:{whole % 60:02d}"
 
 
 def _trained(run: Run, regime: str) -> float | None:
-    """Seconds of the units that trained the regime's models, over all tasks; None where none was trained."""
+    """Seconds of training of the regime's models, over all tasks; None where none was trained.
+
+    A unit's seconds are those of its last start, so /training/R is asked first: it counts what came before.
+    """
+    whole = _whole(run, regime)
+    return _of_units(run, regime) if whole is None else whole
+
+
+def _whole(run: Run, regime: str) -> float | None:
+    """The seconds of /training/R, of all starts; None where they are not there, or not of every task."""
+    data = run.data("training", regime)
+    if data is None or "seconds" not in data or not np.isfinite(data["seconds"].to_numpy()).all():
+        return None
+    return float(data["seconds"].to_numpy().sum())
+
+
+def _of_units(run: Run, regime: str) -> float | None:
+    """The seconds that /units has of the regime's training, of its last start alone; None without any."""
     begin = f"finetune/{regime}/"
     seconds = [unit.seconds for unit in run.results.units() if unit.key.startswith(begin)]
     return sum(seconds) if seconds else None
+
+
+def _of_last_starts(run: Run, source: published.PublishedTable) -> list[str]:
+    """A note of the regimes whose time may lack what was trained before an interruption."""
+    regimes = dict.fromkeys(row.regime for row in source.rows)
+    found = [one for one in regimes if _whole(run, one) is None and _of_units(run, one) is not None]
+    if not found:
+        return []
+    return [
+        f"time of {', '.join(found)} is that of /units: of a training that was resumed, its last start alone."
+    ]
 
 
 def _cost(run: Run, column: str, regime: str) -> float | None:

@@ -23,7 +23,11 @@ MEASURED, IN_PART, MISSING, NOTHING = "measured", "in part", "missing", "nothing
 
 @dataclass(frozen=True)
 class Item:
-    """A table, a figure, or another part of a paper that has numbers."""
+    """A table, a figure, or another part of a paper that has numbers: what coverage.toml has of it.
+
+    There `default` says that its `command`, or else the file's, measures it on the default tasks. One without
+    `shows` is a table of published.toml and shows its caption.
+    """
 
     place: str  # "Table 3", "Figure 12", "Appendix B"
     shows: str

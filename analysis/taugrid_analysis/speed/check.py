@@ -65,7 +65,7 @@ def judge(reference: Reference, middle: float, interval: noise.Interval | None) 
 
 
 def table(side: Side, chosen: System) -> tuple[Table, bool]:
-    """And whether something failed."""
+    """Returns the table, and whether something failed."""
     known = {one.case: one for one in chosen.references if one.ranks == side.ranks}
     if not set(known) & set(side.cases()):
         raise InputError(

@@ -133,7 +133,7 @@ def _excuse(
 
 
 def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
-    """And whether something failed."""
+    """Returns the table, and whether something failed."""
     found = lines(baseline, current, rule)
     clock = "wall" if rule.clock == "wall" else "CPU"
     result = Table(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,7 +22,8 @@ from taugrid_analysis.run.model import Unit
 from taugrid_analysis.run.results import Results
 
 FIELDS = ("JobIDRaw", "ElapsedRaw", "ConsumedEnergyRaw")
-EXPECTED = f"what sacct --parsable2 --format={','.join(FIELDS)} prints"
+ASKED = ("--duplicates", "--parsable2", f"--format={','.join(FIELDS)}")  # a requeued job: each of its starts
+EXPECTED = f"what sacct {' '.join(ASKED)} prints"
 NO_VALUE = 2**63  # Slurm writes its NO_VAL64, 2⁶⁴ − 2, where a node gave nothing
 PATIENCE = 60  # seconds
 
@@ -74,7 +76,7 @@ def _units(units: list[Unit], facts: dict[str, str], where: Path) -> Table:
     result.rows.append(row("all", counted))
     result.notes.append(
         f"counted by {sources}: each rank has its share of what its host's and GPU's counters went on by,"
-        " idle power and others' work included."
+        " idle power and others' work included; of a unit that was resumed, its last start alone."
     )
     if len(counted) < len(units):
         result.notes.append(f"{len(units) - len(counted)} of {len(units)} units were not counted.")
@@ -99,7 +101,7 @@ def _file(path: Path) -> str:
 def _ask(job: str) -> str:
     try:
         done = subprocess.run(
-            ["sacct", "--parsable2", f"--format={','.join(FIELDS)}", f"--jobs={job}"],
+            ["sacct", *ASKED, f"--jobs={job}"],
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -114,14 +116,20 @@ def _ask(job: str) -> str:
 
 
 def _slurm(job: str, text: str, where: Path | str) -> Table:
-    rows = list(csv.DictReader(text.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE))
+    try:
+        rows = list(csv.DictReader(text.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE))
+    except csv.Error as error:  # a line without end, say
+        raise InputError(f"cannot be read: {error}", where, EXPECTED) from None
     if not rows or not set(FIELDS) <= set(rows[0]):
         raise InputError("lacks columns", where, EXPECTED)
     result = Table(
         "slurm",
         f"Joules that Slurm counted, job {job}",
         [Column("step"), Column("seconds"), Column("joules"), Column("watts", 1)],
-        notes=["whole nodes, whoever works there; the job, its batch script and its steps overlap."],
+        notes=[
+            "whole nodes, whoever works there; the job, its batch script and its steps overlap;"
+            " of a chain of jobs, the run's last."
+        ],
     )
     for row in rows:
         name = row["JobIDRaw"] or ""
@@ -132,15 +140,19 @@ def _slurm(job: str, text: str, where: Path | str) -> Table:
         result.rows.append([name.removeprefix(f"{job}.") if name != job else "job", seconds, joules, watts])
     if not result.rows:
         raise InputError(f"has no job {job}", where, "the run's own")
+    starts = sum(row[0] == "job" for row in result.rows)
+    if starts > 1:
+        result.notes.append(f"the job was requeued: each of its {starts} starts has rows of its own.")
     if all(row[2] is None for row in result.rows):
         result.notes.append("this cluster's Slurm counts no joules (AcctGatherEnergyType).")
     return result
 
 
 def _number(text: str | None, field: str, where: Path | str) -> int | None:
-    """None where Slurm has none: an empty cell, 0 joules, or its NO_VAL64."""
+    """Returns None where Slurm has none: an empty cell, 0 joules, or its NO_VAL64."""
     if not text or text == "0":
         return None
-    if not text.isdecimal():
-        raise InputError(f"{field} is {text}", where, "a whole number")
+    if not re.fullmatch(r"[0-9]{1,20}", text):
+        said = text if len(text) <= 40 else f"{text[:40]}…"
+        raise InputError(f"{field} is {said}", where, "a whole number")
     return int(text) if int(text) < NO_VALUE else None

@@ -8,12 +8,18 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <string>
+
+#include "suite/error.hpp"
+#include "suite/store/quoted.hpp"
 
 namespace taugrid::merging {
 namespace {
 
-/// U [m, k] of the tasks' matrices [m, n], the largest singular value first; of all that is more than what
-/// rounding of float32 numbers makes of σ_1.
+constexpr std::int64_t most_rows = std::int64_t{1} << 15;  // their Gram matrix takes 9 GB
+
+/// U [m, k] of the tasks' matrices [m, n], the largest singular value first. Columns whose singular value is
+/// below float32's rounding of σ_1 are left out.
 at::Tensor common_columns(std::span<const at::Tensor> tau, const std::vector<std::int64_t>& shape) {
   auto gram = at::zeros({shape[0], shape[0]}, at::kDouble);
   for (const auto& one : tau) {
@@ -38,16 +44,24 @@ bool any_changes(const TaskVectors& whole, const NamedTensor& tensor) {
 
 }  // namespace
 
+bool is_aligned(const NamedTensor& tensor, const std::vector<std::string>& exclude) {
+  return tensor.shape.size() == 2 && tensor.range.count > 0 &&
+         std::none_of(exclude.begin(), exclude.end(),
+                      [&](const std::string& part) { return tensor.name.find(part) != std::string::npos; });
+}
+
 AlignedVectors::AlignedVectors(const TaskVectors& whole, const std::vector<std::string>& exclude)
     : whole_(whole) {
   std::int64_t length = 0;
   for (const auto& tensor : whole.tensors()) {
     NamedTensor aligned = {tensor.name, tensor.shape, {length, tensor.range.count}};
     at::Tensor basis;
-    const bool is_excluded = std::any_of(exclude.begin(), exclude.end(), [&](const std::string& part) {
-      return tensor.name.find(part) != std::string::npos;
-    });
-    if (tensor.shape.size() == 2 && tensor.range.count > 0 && !is_excluded) {
+    if (is_aligned(tensor, exclude)) {
+      if (tensor.shape[0] > most_rows)
+        throw InputError("space = \"knots\": " + store::quoted(tensor.name) + " has " +
+                         std::to_string(tensor.shape[0]) +
+                         " rows, of which the bases are taken; expected at most " +
+                         std::to_string(most_rows) + ", or a part of its name in knots_exclude");
       whole.visit(
           whole.all(), tensor.range, tensor.range.count,
           [&](std::int64_t, std::span<const at::Tensor> tau) { basis = common_columns(tau, tensor.shape); });
@@ -62,16 +76,20 @@ AlignedVectors::AlignedVectors(const TaskVectors& whole, const std::vector<std::
   }
 }
 
-std::vector<at::Tensor> AlignedVectors::tensor(std::size_t i, const std::vector<std::size_t>& which) const {
+void AlignedVectors::visit_tensor(const std::vector<std::size_t>& which, std::size_t i, Range part,
+                                  const Visitor& see) const {
   const auto& tensor = whole_.tensors()[i];
-  std::vector<at::Tensor> found(which.size());
+  if (!bases_[i].defined()) {
+    whole_.visit(which, {tensor.range.begin + part.begin, part.count}, 1, see);
+    return;
+  }
   whole_.visit(which, tensor.range, tensor.range.count, [&](std::int64_t, std::span<const at::Tensor> tau) {
-    for (std::size_t t = 0; t < which.size(); ++t) {
-      found[t] =
-          bases_[i].defined() ? at::mm(bases_[i].t(), tau[t].view(tensor.shape)).flatten() : tau[t].clone();
-    }
+    std::vector<at::Tensor> aligned(which.size());
+    for (std::size_t t = 0; t < which.size(); ++t)
+      aligned[t] =
+          at::mm(bases_[i].t(), tau[t].view(tensor.shape)).flatten().narrow(0, part.begin, part.count);
+    see(part.begin, aligned);
   });
-  return found;
 }
 
 void AlignedVectors::do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
@@ -94,17 +112,19 @@ void AlignedVectors::do_visit(const std::vector<std::size_t>& which, Range range
     const auto& own = tensors_[i].range;
     const auto until = std::min(range.end(), own.end());
     if (std::max(range.begin, own.begin) >= until) continue;
-    const auto numbers = tensor(i, which);
-    for (auto at = std::max(range.begin, own.begin); at < until;) {
-      const auto n = std::min(size - filled, until - at);
-      for (std::size_t t = 0; t < which.size(); ++t)
-        memory[static_cast<std::int64_t>(t)]
-            .narrow(0, filled, n)
-            .copy_(numbers[t].narrow(0, at - own.begin, n));
-      at += n;
-      filled += n;
-      if (filled == size) see();
-    }
+    const auto from = std::max(range.begin, own.begin);
+    visit_tensor(
+        which, i, {from - own.begin, until - from}, [&](std::int64_t, std::span<const at::Tensor> numbers) {
+          const auto count = numbers.empty() ? 0 : numbers.front().numel();
+          for (std::int64_t at = 0; at < count;) {
+            const auto n = std::min(size - filled, count - at);
+            for (std::size_t t = 0; t < which.size(); ++t)
+              memory[static_cast<std::int64_t>(t)].narrow(0, filled, n).copy_(numbers[t].narrow(0, at, n));
+            at += n;
+            filled += n;
+            if (filled == size) see();
+          }
+        });
   }
   if (filled > 0) see();
 }

@@ -18,10 +18,15 @@
 
 namespace taugrid::merging {
 
+/// Whether a tensor is written in a basis: one with two dimensions whose name has none of the parts
+/// `exclude`.
+bool is_aligned(const NamedTensor& tensor, const std::vector<std::string>& exclude);
+
 class AlignedVectors final : public TaskVectors {
  public:
-  /// Visits all of `whole`, which outlives it, once. Tensors whose names have one of the parts `exclude`, and
-  /// those without two dimensions, stay as they are. Of each other one U [m, k] is held, float32.
+  /// Visits all of `whole`, which outlives it, once. Tensors that are not is_aligned() stay as they are. Of
+  /// each other one U [m, k] is held, float32. Throws InputError where one has too many rows for its Gram
+  /// matrix.
   AlignedVectors(const TaskVectors& whole, const std::vector<std::string>& exclude);
 
   std::size_t count() const override { return whole_.count(); }
@@ -34,8 +39,9 @@ class AlignedVectors final : public TaskVectors {
  private:
   void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                 const Visitor& visitor) const override;
-  /// Tensor i of these vectors, flat.
-  std::vector<at::Tensor> tensor(std::size_t i, const std::vector<std::size_t>& which) const;
+  /// Calls see(begin, numbers) for all of a part of tensor i of these vectors, in order.
+  void visit_tensor(const std::vector<std::size_t>& which, std::size_t i, Range part,
+                    const Visitor& see) const;
 
   const TaskVectors& whole_;
   std::vector<NamedTensor> tensors_;

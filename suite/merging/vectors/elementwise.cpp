@@ -234,7 +234,7 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
   // Numbers are sorted within their rows, at each pass: an order, its inverse, and probabilities.
   double longest_row = 0, largest_gram = 0, aligned = 0;
   for (const auto& tensor : tensors) {
-    if (knots && tensor.shape.size() == 2) {
+    if (knots && is_aligned(tensor, *knots)) {
       const auto m = static_cast<double>(tensor.shape[0]), n = static_cast<double>(tensor.shape[1]);
       largest_gram = std::max(largest_gram, m * m);
       aligned += m * (m + n);

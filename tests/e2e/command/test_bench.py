@@ -70,7 +70,7 @@ def test_the_network_by_size(tmp_path: Path) -> None:
     """Latency, algorithm and bus bandwidth as nccl-tests and OSU define them: of n ranks, 2(n−1)/n and (n−1)/n."""
     done = launch.run(3, "bench", "--filter", "^network/", "--repetitions", "2", "--device", "cpu", "--json",
                       tmp_path / "bench.json")
-    assert done.returncode == 0 and "# verdict: VALID, 12 cases" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "# verdict: VALID, 11 cases" in done.stdout, done.stdout + done.stderr
     figures = {match[1]: (float(match[2]), match[3]) for line in done.stdout.splitlines()
                if (match := FIGURE.match(line))}
     medians = {row["run_name"]: row for row in described(tmp_path / "bench.json")["benchmarks"]
@@ -78,8 +78,11 @@ def test_the_network_by_size(tmp_path: Path) -> None:
     for kind, bus in {"all_reduce": 4 / 3, "all_gather": 2 / 3, "point_to_point": 1}.items():
         for size, name in {8: "8B", 4 << 10: "4KiB", 256 << 10: "256KiB", 16 << 20: "16MiB"}.items():
             case = f"network/{kind}_{name}"
+            if case == "network/all_gather_8B":  # three ranks have no four bytes each of these
+                assert case not in medians
+                continue
             row = medians[case]
-            sent = 12 * max(size // 12, 1) if kind == "all_gather" else size  # a whole number from each of three ranks
+            sent = 12 * (size // 12) if kind == "all_gather" else size  # whole numbers from each of three ranks
             calls = min(1000, (64 << 20) // sent) * (2 if kind == "point_to_point" else 1)
             (latency, microseconds), (algbw, unit), (busbw, _) = (figures[f"{case}/{of}"] for of in (
                 "latency", "algbw", "busbw"))
@@ -88,7 +91,8 @@ def test_the_network_by_size(tmp_path: Path) -> None:
             assert algbw == pytest.approx(sent / (1e-6 * latency), rel=1e-4)
             assert busbw == pytest.approx(bus * algbw, rel=1e-4)
             assert busbw == pytest.approx(row["bus_bandwidth"], rel=1e-4)
-        assert figures[f"network/{kind}_16MiB/busbw"] > figures[f"network/{kind}_8B/busbw"]
+            assert f"{case}/share" not in figures and row["bound"] == "network"
+            assert all(row[f"share_of_{peak}"] is None for peak in ("peak", "products", "triad"))
     alone = launch.run(1, "bench", "--filter", "^network/")
     assert alone.returncode == 2 and "no case of size medium matches '^network/'" in alone.stderr
 
@@ -112,7 +116,7 @@ def test_storage_beside_what_the_medium_gives(tmp_path: Path) -> None:
 
 
 def test_the_json_is_as_its_schema_says(tmp_path: Path) -> None:
-    """And the schema says enough: without any of its parts, or with one more, a file is refused."""
+    """The schema says enough, too: without any of its parts, or with one more, a file is refused."""
     done = launch.run(1, "bench", "--size", "small", "--repetitions", "2", "--device", "cpu", "--json",
                       tmp_path / "bench.json")
     assert done.returncode == 0, done.stderr

@@ -197,7 +197,7 @@ def in_parts(folder: Path) -> list[Path]:
 
 
 def test_given_models_in_parts(world: World, run_folder: Path, tmp_path: Path) -> None:
-    """As others fine-tuned them: folders REGIME/TASK that no run of ours wrote."""
+    """Models that others fine-tuned are taken: folders REGIME/TASK that no run of ours wrote."""
     for task in TASKS:
         shutil.copytree(run_folder / "checkpoints/standard" / task, tmp_path / "given/standard" / task)
         parts = in_parts(tmp_path / "given/standard" / task)

@@ -32,7 +32,7 @@ def found(folder: Path, out: str) -> dict[str, np.ndarray]:
 
 
 def close(ours: dict[str, np.ndarray], expected: dict[str, np.ndarray], share: float = 1e-3) -> None:
-    """But for numbers at a cut, which rounding may bring to its other side."""
+    """They agree in norm, as rounding may bring single numbers at a cut to its other side."""
     norm = math.sqrt(sum(float((x**2).sum()) for x in expected.values()))
     apart = math.sqrt(sum(float(((ours[name] - x) ** 2).sum()) for name, x in expected.items()))
     assert norm > 0 and apart < share * norm, apart / norm

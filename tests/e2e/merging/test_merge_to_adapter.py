@@ -35,7 +35,7 @@ def by_peft(folder: Path, out: str, base: transformers.PreTrainedModel) -> Tenso
 
 def errors_told(folder: Path) -> dict[str, tuple[int, float]]:
     """Rank and relative error of each matrix, as merge.toml has them."""
-    found = re.findall(r"^# (\S+): rank (\d+), relative error (\S+)$", (folder / "merge.toml").read_text(), re.M)
+    found = re.findall(r'^# "(\S+)": rank (\d+), relative error (\S+)$', (folder / "merge.toml").read_text(), re.M)
     return {name: (int(rank), float(error)) for name, rank, error in found}
 
 
@@ -195,10 +195,16 @@ def test_types_and_frozen_matrices(tmp_path: Path) -> None:
         assert float(apart / (tensors(tmp_path / "tuned")[name].double() - x).norm()) == pytest.approx(error, rel=0.02)
 
 
-def test_what_peft_has_no_place_for_is_said(tmp_path: Path) -> None:
-    """Tied embeddings, and parameters of no layer."""
+@pytest.mark.parametrize("said", [True, False])
+def test_what_peft_has_no_place_for_is_said(tmp_path: Path, said: bool) -> None:
+    """Tied embeddings, also where the configuration leaves that to transformers' default; parameters of no layer."""
     tuned(tmp_path, lambda: transformers.LlamaForCausalLM(
         transformers.LlamaConfig(**adapters.SMALL, tie_word_embeddings=True)))
+    if not said:
+        path = tmp_path / "base/config.json"
+        told = json.loads(path.read_text())
+        del told["tie_word_embeddings"]
+        path.write_text(json.dumps(told))
     done = extract(tmp_path, "--rank", "4")
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if "embed_tokens.weight" in line)
@@ -210,7 +216,7 @@ def test_what_peft_has_no_place_for_is_said(tmp_path: Path) -> None:
     tuned(tmp_path / "clip", lambda: transformers.CLIPVisionModelWithProjection(
         transformers.CLIPVisionConfig(**sizes)))
     done = extract(tmp_path / "clip", "--rank", "4")
-    assert done.returncode == 0 and "class_embedding: differs" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and 'class_embedding": differs' in done.stdout, done.stdout + done.stderr
     assert "visual_projection.weight" in errors_told(tmp_path / "clip/out")
 
 

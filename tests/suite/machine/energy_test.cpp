@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -37,7 +38,7 @@ class Energy : public ::testing::Test {
     write(folder + "max_energy_range_uj", "1000000000");
     write(folder + "energy_uj", energy);
   }
-  /// As Linux has it on a machine with two packages, whose memory counts of its own.
+  /// Two packages, the memory of one of which counts of its own, as Linux has them.
   void two_packages() {
     write("class/powercap/intel-rapl/enabled", "1");
     zone("intel-rapl:0", "package-0", "5000000");
@@ -155,18 +156,37 @@ TEST_F(Energy, GracesPowerIsSummedOverTime) {
   meter("hwmon1", "Grace Power Socket 0", "100000000");
   meter("hwmon2", "CPU Power Socket 0", "80000000");  // in Grace's
   meter("hwmon3", "Grace Power Socket 1", "50000000");
-  const auto begun = std::chrono::steady_clock::now();
-  const EnergyMeter grace(places());
+  std::atomic<double> now = 10;
+  std::atomic<int> looks = 0;
+  const auto all_are_read = [&looks] {  // by the meter's own thread, from here on
+    for (const int before = looks; looks < before + 4;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  auto two_ranks = places(2);
+  two_ranks.clock = [&] {
+    ++looks;
+    return now.load();
+  };
+  const EnergyMeter grace(two_ranks);
   EXPECT_EQ(grace.source(), "hwmon");
   EXPECT_EQ(grace.interval(), 0.05);
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  now = 12;
+  EXPECT_NEAR(grace.joules(), 150 * 2 / 2, 1e-9);
+  now = 13;
+  all_are_read();
   meter("hwmon1", "Grace Power Socket 0", "0");
-  meter("hwmon3", "Grace Power Socket 1", "0");
-  const std::chrono::duration<double> worked = std::chrono::steady_clock::now() - begun;
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  // 150 W while there was work; it is read every tenth of a second, and when it is asked.
-  EXPECT_GT(grace.joules(), 150 * (worked.count() - 0.2));
-  EXPECT_LT(grace.joules(), 150 * worked.count());
+  meter("hwmon3", "Grace Power Socket 1", "20000000");
+  all_are_read();
+  now = 17;
+  EXPECT_NEAR(grace.joules(), (150 * 3 + 20 * 4) / 2, 1e-9);
+}
+
+TEST_F(Energy, AMeterOfMinutesIsNotUsed) {
+  meter("hwmon1", "Grace Power Socket 0", "100000000");
+  write("class/hwmon/hwmon1/device/power1_average_interval", "4294967295");
+  const EnergyMeter grace(places());
+  EXPECT_EQ(grace.source(), "");
+  expect_contains(grace.problem(), "power1_average_interval says 4294967295 ms; expected at most 1000");
 }
 
 TEST_F(Energy, ThePowerOfCoresWhereNoSocketsIsThere) {

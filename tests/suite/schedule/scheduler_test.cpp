@@ -12,6 +12,7 @@
 #include <fstream>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "suite/error.hpp"
 #include "tests/suite/schedule/shared_folder.hpp"
@@ -75,7 +76,7 @@ class Scheduler : public ::testing::Test {
   test::SharedFolder base{world};
 };
 
-// As after a purge of the checkpoints that lie beside finished units.
+// The checkpoints that lie beside finished units may be purged.
 TEST_F(Scheduler, AUnitWhoseWorkIsGoneIsComputedAgainBeforeItIsNeeded) {
   bool gone = false;
   const auto units = [&] {
@@ -162,18 +163,24 @@ TEST_F(Scheduler, ComputesEachUnitOnce) {
 TEST_F(Scheduler, JoulesOfAUnitAreThoseOfAllItsRanks) {
   const int width = std::min(2, world.size());
   const bool odd = world.rank() % 2 == 1;
-  double mine = 10, other = std::numeric_limits<double>::quiet_NaN();
+  double mine = 10;
+  bool between = false;  // a unit has just ended
   std::vector<WorkUnit> units;
   for (const auto* key : {"a", "b", "c"}) {
     units.push_back(unit(key));
     units.back().compute = [&, compute = units.back().compute](UnitContext& context) {
       mine += odd ? 3 : 1.5;
-      return compute(context);
+      auto computed = compute(context);
+      between = true;
+      return computed;
     };
   }
   const RunFolder folder(world, base / "run", "");
   schedule::Options how{.ranks_per_unit = width, .show_progress = false};
-  how.joules = [&] { return mine; };
+  how.joules = [&] {  // what a rank takes between its units is nobody's
+    if (std::exchange(between, false)) return mine;
+    return mine += 1000;
+  };
   how.energy_source = "rapl";
   run_units(runtime, folder, {units[0], units[1]}, how);
   for (const auto* key : {"a", "b"}) {
@@ -182,7 +189,8 @@ TEST_F(Scheduler, JoulesOfAUnitAreThoseOfAllItsRanks) {
     EXPECT_EQ(metadata.at("energy_source"), "rapl");
   }
   if (width == 1) return;
-  how.joules = [&] { return odd ? other : mine; };  // one of its ranks cannot read its counter
+  // One of its ranks cannot read its counter.
+  how.joules = [&] { return odd ? std::numeric_limits<double>::quiet_NaN() : mine; };
   run_units(runtime, folder, units, how);
   EXPECT_FALSE(folder.read_metadata("c").contains("joules"));
 }

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from taugrid_analysis.numbers import means, measured, sampling
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.papers.published import PublishedTable, Row
@@ -46,11 +44,7 @@ def accuracy(run: Run, row: Row, column: str) -> float | None:
 
     The mean is over the twelve that the run has, or where it has none over all of its tasks.
     """
-    names = [f"{method}/{REGIME}" for method in (row.variant, row.merge_in)]
-    name, known = (
-        next((one for one in names if one in run.results.by_method("merging")), names[1]),
-        _places(run),
-    )
+    name, known = _merged(run, row), _places(run)
     data = run.results.data("merging", name)
     wanted = (_of_the_twelve(run) or _all_of_texts(run)) if column in ("mean", *STORED) else []
     wanted = wanted or [known[task] for task in TWELVE if task in known and task == _plain(column)]
@@ -64,14 +58,46 @@ def accuracy(run: Run, row: Row, column: str) -> float | None:
             count, gigabytes = float(len(known)), 1e-9 * float(data["bytes"]) / float(data["passes"])
             density = 1.0
         return {"masks": count, "density %": 100 * density, "GB": gigabytes}[column]
-    test = accuracies.accuracies(run.results, "merging", name, "test_accuracy")
-    place = means.place_of(data["alpha"].to_numpy(), float(data["coefficient"]))
-    assert test is not None and place is not None
+    test, place = _at_its_coefficient(run, name)
     values, errors = test.value.to_numpy()[place].astype(float), test.error[place].copy()
     if (t := known.get(MRPC)) in wanted and (score := _f1(run, test, place, t)) is not None:
         values[t], errors[t] = score
     mean = measured.measured_mean(values[wanted], errors[wanted])
     return Measured(100 * mean, 100 * mean.error)
+
+
+def _merged(run: Run, row: Row) -> str:
+    """The name below /merging of what stands for a row of the paper."""
+    names = [f"{method}/{REGIME}" for method in (row.variant, row.merge_in)]
+    return next((one for one in names if one in run.results.by_method("merging")), names[1])
+
+
+def _at_its_coefficient(run: Run, name: str) -> tuple[Accuracies, int]:
+    """The accuracies of /merging/NAME and their place of the coefficient that validation chose."""
+    data = run.data("merging", name)
+    test = accuracies.accuracies(run.results, "merging", name, "test_accuracy")
+    assert data is not None and test is not None
+    place = means.place_of(data["alpha"].to_numpy(), float(data["coefficient"]))
+    assert place is not None
+    return test, place
+
+
+def _score_of_mrpc(run: Run, source: PublishedTable, t: int) -> str:
+    """Whether MRPC's scores are F1, which takes what a run may lack."""
+    scored: list[str] = []
+    others: list[str] = []
+    for row in source.rows:
+        name = _merged(run, row)
+        if run.data("merging", name) is None:
+            continue
+        found = _f1(run, *_at_its_coefficient(run, name), t)
+        (others if found is None else scored).append(row.label)
+    if not others:
+        return " Of MRPC ours is F1." if scored else ""
+    told = " Of MRPC ours is an accuracy"
+    if scored:
+        told = f" Of MRPC ours is F1, but an accuracy of {', '.join(dict.fromkeys(others))}"
+    return f"{told}: F1 takes the labels in the run folder's data, and which test points were right."
 
 
 def _f1(run: Run, test: Accuracies, place: int, t: int) -> tuple[float, float] | None:
@@ -100,13 +126,7 @@ def said(run: Run, source: PublishedTable) -> str:
     told = f"Published for {source.setting}; ours is {ours}, without difference."
     if source.measure == "language":
         if (t := _places(run).get(MRPC)) is not None:
-            rows = np.zeros(1, dtype=int)
-            known = labels.of_class(run, t, PARAPHRASE, rows) is not None
-            told += (
-                " Of MRPC ours is F1."
-                if known
-                else (" Of MRPC ours is an accuracy: F1 takes the labels in the run folder's data.")
-            )
+            told += _score_of_mrpc(run, source, t)
         mean = (
             "those of the twelve that this run has"
             if _of_the_twelve(run)

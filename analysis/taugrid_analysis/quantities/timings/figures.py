@@ -22,7 +22,7 @@ def timings(run: Run) -> Figure | None:
 
 
 def energy(run: Run) -> Figure | None:
-    """The same of joules, of units that something counted."""
+    """A bar a rank: joules of its units by kind, of those that something counted."""
     counted = [unit for unit in run.results.units() if math.isfinite(unit.joules)]
     return _bars(counted, lambda unit: unit.joules, "J", "joules of work units")
 
