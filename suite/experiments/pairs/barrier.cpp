@@ -204,11 +204,12 @@ class Barrier final : public Experiment {
   /// The graph and a product.
   schedule::Rehearsal rehearse(std::size_t t, std::int64_t n) const {
     const auto term = training::random_term(study_, n);
-    return {[this, t, term, n] {
+    const auto direction =
+        autodiff::trained_part(study_.model.layout(), study_.free_blocks(), study_.model.theta0());
+    return {[this, t, term, n, direction] {
               const FullProducts full;
               training::hessian(study_, study_.model.start(), term.batch,
-                                {study_.readouts.of(t), term.labels, static_cast<double>(n)})(
-                  at::ones({study_.free_parameters()}, study_.model.theta0().options()));
+                                {study_.readouts.of(t), term.labels, static_cast<double>(n)})(direction);
             },
             9 * static_cast<double>(n) * study_.model.cost().forward()};
   }

@@ -183,9 +183,8 @@ class Smoothness final : public Experiment {
     const auto term = training::random_term(study_, n);
     const bool linear = model.linear;
     const double f = static_cast<double>(n) * study_.model.cost().forward();
-    const auto direction = [this] {
-      return at::ones({study_.free_parameters()}, study_.model.theta0().options());
-    };
+    const auto direction =
+        autodiff::trained_part(study_.model.layout(), study_.free_blocks(), study_.model.theta0());
     const auto operate = [this, linear, t, term, n] {
       const auto& start = study_.model.start();
       return product(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, static_cast<double>(n));
@@ -194,12 +193,12 @@ class Smoothness final : public Experiment {
       return {[operate, direction] {
                 const FullProducts full;
                 const auto apply = operate();
-                apply(apply(direction()));
+                apply(apply(direction));
               },
               15 * f};
     return {[direction, apply = operate()] {
               const FullProducts full;
-              apply(direction());
+              apply(direction);
             },
             5 * f};
   }
