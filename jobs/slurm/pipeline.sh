@@ -19,7 +19,7 @@ for experiment in "$1" "$2"; do [ -f "$experiment" ] || say_and_end "there is no
 finetune="$1" measure="$2" runs="$3" given=""
 read -ra regimes <<<"$4"
 for regime in ${regimes[@]+"${regimes[@]}"}; do
-  [[ $regime =~ ^[a-z_]+$ ]] || say_and_end "'$4': expected names of regimes, as in \"standard linear\""
+  [[ $regime =~ ^[a-z_+]+$ ]] || say_and_end "'$4': expected names of regimes, as in \"standard linear\""
   given+="${given:+, }\"$regime\""
 done
 [ -n "$given" ] || say_and_end "no regimes: expected their names, as in \"standard linear\""

@@ -203,8 +203,9 @@ def stubbed(world: World, folder: Path, refused: int, *options: str,
     for name in ("asked", "cancelled"):
         (folder / name).write_text("")
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "STUBS": str(folder)} | variables
-    return subprocess.run(["bash", SCRIPTS / "pipeline.sh", *two_steps(world, folder), folder / "runs", "standard",
-                           *options], cwd=ROOT, env=environment, text=True, capture_output=True, check=False)
+    given = (*two_steps(world, folder), folder / "runs", "standard attention+mlp")
+    return subprocess.run(["bash", SCRIPTS / "pipeline.sh", *given, *options], cwd=ROOT, env=environment, text=True,
+                          capture_output=True, check=False)
 
 
 def test_a_pipeline_that_is_refused_leaves_no_job(world: World, tmp_path: Path) -> None:
@@ -225,6 +226,7 @@ def test_each_job_of_a_pipeline_has_its_options(world: World, tmp_path: Path) ->
     for line in (first, second):
         assert " --account=physics -p gpu -qlong --ntasks=4 " in line
     assert " --account=physics -p gpu -qlong --mem=8G --dependency=afterok:102 " in third and "--ntasks" not in third
+    assert 'finetune.given=["standard", "attention+mlp"]' in second
     # A report that fails must not keep the models from being measured.
     assert [line.split()[0] for line in (first, second, third)] == ["REPORT=0", "REPORT=", "REPORT="]
     assert not (tmp_path / "cancelled").read_text()
