@@ -196,6 +196,13 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
                       config::some_share);
     recipe.adapter = {rank, share, root.where("adapter")};
   }
+  if (describing || !recipe.adapter)
+    recipe.max_shard_size = root.real(
+        "max_shard_size",
+        "GB (10⁹ bytes) of each file of a whole model's weights, at most, a tensor that is larger aside: the "
+        "base's own parts where none is larger, and else parts in the order of their names, with an index, "
+        "as Hugging Face writes them",
+        5, {1e-6, 1e6});
   recipe.where = root.where("models");
   if (describing || !root.has("slices")) {
     Recipe::Slice all;
@@ -234,8 +241,8 @@ void require_free(const Recipe& recipe) {
     refuse("is there already; expected a folder that is not, or is empty");
 }
 
-/// The merged files, with tensors in the types that were asked for: the base's own parts and names, or, of
-/// slices, parts of about 5 GB in the order of the layers.
+/// The merged files, with tensors in the types that were asked for: the base's own parts and names, or parts
+/// of max_shard_size, of slices in the order of the layers.
 class Output {
  public:
   Output(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages, const fs::path& folder,
@@ -291,14 +298,18 @@ class Output {
   }
 
   void place_all(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages) {
+    const auto most = static_cast<std::uint64_t>(std::llround(1e9 * recipe.max_shard_size));
     if (!recipe.is_sliced) {
       const auto& base = stages.front()->start();
-      for (const auto& entry : base.tensors())
-        places_[{stages.front().get(), entry.first}] = {
-            base.stored_name(entry.first), base.file_of(entry.first).filename().string(), nullptr};
-      return;
+      std::map<std::string, std::uint64_t> sizes;
+      bool fits = true;
+      for (const auto& [name, info] : base.tensors()) {
+        const auto file = base.file_of(name).filename().string();
+        places_[{stages.front().get(), name}] = {base.stored_name(name), file, nullptr};
+        fits = fits && (sizes[file] += bytes_of(info)) <= most;
+      }
+      if (fits) return;
     }
-    constexpr std::uint64_t most = 5'000'000'000;
     std::vector<std::vector<Key>> parts(1);
     std::uint64_t bytes = 0;
     for (const auto& stage : stages)
@@ -314,7 +325,9 @@ class Output {
       const auto file = parts.size() == 1
                             ? std::string("model.safetensors")
                             : fmt::format("model-{:05}-of-{:05}.safetensors", p + 1, parts.size());
-      for (auto& key : parts[p]) places_[key] = {key.second, file, nullptr};
+      for (auto& key : parts[p])
+        places_[key] = {recipe.is_sliced ? key.second : key.first->start().stored_name(key.second), file,
+                        nullptr};
     }
   }
 

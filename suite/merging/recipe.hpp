@@ -48,6 +48,7 @@ struct Recipe {
   std::filesystem::path base, out;
   std::optional<AdapterRank> adapter;  ///< out is an adapter of the base
   std::string dtype;                   ///< "base", or a floating-point type
+  double max_shard_size = 5;           ///< GB of a written file
   std::vector<std::filesystem::path> models;
   bool is_sliced = false;
   bool adds_models = false;                ///< Σ w θ, which no mean makes independent of θ0

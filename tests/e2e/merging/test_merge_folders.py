@@ -27,7 +27,7 @@ def write(folder: Path, tensors: Tensors, config: dict | None = None) -> Path:
 
 
 def merge(
-    folder: Path, models: list[str], base: str = "base", method: str = "task_arithmetic", **keys: str
+    folder: Path, models: list[str], base: str = "base", method: str = "task_arithmetic", **keys: str | float
 ) -> subprocess.CompletedProcess[str]:
     """Merges folders beside the recipe, which it writes, into `folder`/out."""
     keys = {"merge_method": method, "base_model": base, "out": "out"} | keys
@@ -353,6 +353,33 @@ def in_parts(folder: Path, tensors: Tensors, total: int = 0) -> None:
     (folder / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {"total_size": total}, "weight_map": files})
     )
+
+
+def test_files_are_no_larger_than_asked_for(tmp_path: Path) -> None:
+    """Transformers' names and index; where no part of the base is larger, its own parts."""
+    torch.manual_seed(0)
+    tensors = {name: torch.randn(250) for name in "abcde"}  # 1,000 bytes each
+    for name in ("base", "m0"):
+        write(tmp_path / name, tensors)
+    for out, most, files in (("two", 2.5e-6, 3), ("tiny", 1e-6, 5), ("whole", 5e-6, 1)):
+        done = merge(tmp_path, ["m0"], out=out, max_shard_size=most)
+        assert done.returncode == 0, done.stderr
+        found = sorted((tmp_path / out).glob("*.safetensors"))
+        assert len(found) == files
+        merged = {name: x for file in found for name, x in load_file(file).items()}
+        assert all(torch.equal(merged[name], x) for name, x in tensors.items()) and len(merged) == 5
+        index = tmp_path / out / "model.safetensors.index.json"
+        assert index.exists() == (files > 1)
+        if files > 1:
+            told = json.loads(index.read_text())
+            assert told["metadata"]["total_size"] == 5000 and set(told["weight_map"]) == set(tensors)
+            assert found[0].name == f"model-00001-of-{files:05}.safetensors"
+            assert set(told["weight_map"].values()) == {file.name for file in found}
+    in_parts(tmp_path / "parts", tensors)
+    assert merge(tmp_path, ["m0"], base="parts", out="own", max_shard_size=3e-6).returncode == 0
+    assert files_in(tmp_path / "own")[2:4] == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    assert set(load_file(tmp_path / "own/model-00001-of-00002.safetensors")) == {"a", "c", "e"}
+    refused(tmp_path, merge(tmp_path, ["m0"], max_shard_size=0), "max_shard_size")
 
 
 def test_the_index_of_the_result_is_its_own(tmp_path: Path) -> None:
