@@ -52,7 +52,7 @@ def _tabulated(
     """
     rows = [[escape(cell) for cell in row] for row in table.shown()]
     if widths:
-        rows = [line for row in rows for line in _lines_of(row, widths)]
+        rows = [list(line) for row in rows for line in _lines_of(row, widths)]
     lines = tabulate.tabulate(
         rows,
         headers=[escape(column.heading) for column in table.columns],

@@ -55,8 +55,19 @@ COLUMNS = (
     Column("|cos|", 3),
     Column("|λ_max|", 1),
 )
-WANTED = ("added", "single", "ξ(1,1)", "τJp", "pairs", "alpha", "negated", "norm", "ξ box")
-WANTED += ("|cos|", "|λ_max|")
+WANTED = (
+    "added",
+    "single",
+    "ξ(1,1)",
+    "τJp",
+    "pairs",
+    "alpha",
+    "negated",
+    "norm",
+    "ξ box",
+    "|cos|",
+    "|λ_max|",
+)
 
 
 def _summary(run: Run) -> Table:

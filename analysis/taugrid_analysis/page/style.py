@@ -174,7 +174,7 @@ def beside(pictures: Sequence[tuple[str, Figure]], dots_per_inch: int = 150) -> 
     return whole
 
 
-def _without_math(format_ticks: Callable[[Sequence[float]], list[str]], values: Sequence[float]) -> list[str]:
+def _without_math(format_ticks: Callable[[list[float]], list[str]], values: list[float]) -> list[str]:
     """Labels of a logarithmic axis, such as 10⁻³, as plain text; matplotlib writes them as formulas."""
     labels = [one.removeprefix("$\\mathdefault{").removesuffix("}$") for one in format_ticks(values)]
     plain = [one.replace("\\times", "×").replace("-", "−") for one in labels]

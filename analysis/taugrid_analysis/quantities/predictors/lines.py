@@ -124,8 +124,8 @@ def lines(run: Run) -> list[Line]:
             splits(run.results, regime),
             seconds(run.results, regime),
         )
-        measured = {name: outcome(run, regime, name) for name in OUTCOMES}
-        outcomes = {name: y for name, y in measured.items() if np.isfinite(y).any()}
+        measured_outcomes = {name: outcome(run, regime, name) for name in OUTCOMES}
+        outcomes = {name: y for name, y in measured_outcomes.items() if np.isfinite(y).any()}
         families = [
             _family(run, regime, {key: known.get(key) for key in titles}, outcomes, told, took)
             for titles in (TITLES, SAME_THING)
