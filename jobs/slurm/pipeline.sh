@@ -8,8 +8,8 @@
 # these regimes as given. RUNS gets finetune, measure and tables.txt. What follows -- goes to sbatch for the first two;
 # account, partition, QOS and reservation among it go to the third, too. FINETUNE_WITH="--gpus-per-node=4",
 # MEASURE_WITH="--ntasks=64" and TABLES_WITH="--partition=cpu", words for sbatch, are for one of the three. A job that was
-# stopped early goes on before the next begins; where one fails, those behind it are cancelled. The report is measure's.
-# Where sbatch refuses a job, those before it are cancelled.
+# stopped early goes on before the next begins; where one fails, those behind it are cancelled. The report of
+# measure is made with the tables. Where sbatch refuses a job, those before it are cancelled.
 set -euo pipefail
 say_and_end() { echo "pipeline: $*" >&2; exit 2; }
 [[ $# -eq 4 || ( $# -gt 4 && $5 = -- ) ]] ||
@@ -52,7 +52,8 @@ give_up() {
   exit "$code"
 }
 trap give_up ERR
-first=$(REPORT=0 sbatch --parsable --job-name=taugrid-finetune --output="$runs/finetune.out" "$@" \
+export REPORT=0  # one that fails must not stop what comes behind
+first=$(sbatch --parsable --job-name=taugrid-finetune --output="$runs/finetune.out" "$@" \
   ${finetune_with[@]+"${finetune_with[@]}"} $script "$finetune" "$runs/finetune")
 first="${first%%;*}" submitted+=("$first")
 second=$(sbatch --parsable --job-name=taugrid-measure --output="$runs/measure.out" "$@" \
