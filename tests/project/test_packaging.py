@@ -3,6 +3,8 @@
 """Citation, changelog and container recipe agree with the project."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -48,6 +50,21 @@ def test_the_recipe_is_the_readmes_commands_and_nothing_else() -> None:
     assert steps[-1] == ("CMD", '["bash", "jobs/quickstart.sh"]')
     (apt,) = [text for step, text in steps if step == "RUN" and "apt-get" in text]
     assert apt.split("--no-install-recommends ")[1].split() == ["ca-certificates", "git"]
+
+
+def test_apptainers_definition_has_the_recipes_steps() -> None:
+    definition = (PROJECT / "taugrid.def").read_text()
+    command = [sys.executable, PROJECT / "jobs/apptainer.py"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert made.stdout == definition, "python3 jobs/apptainer.py > taugrid.def"
+    header, files, post, run = re.split(r"^%(?:files|post|runscript)\n", definition, flags=re.MULTILINE)
+    steps = recipe()
+    assert f"From: {dict(steps)['FROM']}" in header.splitlines()
+    assert files.split() == [".git", "/opt/taugrid/.git"]
+    lines = [line.strip() for line in post.splitlines()]
+    wanted = [text for step, text in steps if step == "RUN"]
+    assert [line for line in lines if line in wanted] == wanted and lines[0] == "set -e"
+    assert "bash jobs/quickstart.sh" in run
 
 
 def test_a_job_told_to_stop_ends_before_its_limit() -> None:
