@@ -45,7 +45,7 @@ struct Told {
   bool has_conv1d = false;        ///< layers of GPT-2 and its like store their weights transposed
   std::set<std::int64_t> tied{};  ///< sizes of vocabularies whose embeddings are the head, too
 
-  /// Of a configuration that does not say, transformers ties the two; families that do not are written with
+  /// Where a configuration does not say, transformers ties the two; families that do not are written with
   /// both.
   Told(const fs::path& base, bool stores_head) {
     const auto json = store::input_json(base / "config.json", "the configuration of the base");
@@ -268,7 +268,7 @@ class Writing {
       out.add_embedding(module, a, b);
       return;
     }
-    // Of a filter, A is one from the inputs to r channels, and B goes on from each point alone.
+    // A filter's A goes from the inputs to r channels, and its B goes on from each point alone.
     if (tensor.shape.size() > 2) {
       auto of_a = tensor.shape;
       of_a[0] = rank;
