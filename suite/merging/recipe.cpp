@@ -553,11 +553,11 @@ std::vector<config::SectionEntry> recipe_reference() {
     section.again.clear();
   }
   for (const auto& name : names_of_vectors()) {
-    auto of_method = config::Config::describing();
-    auto parameters = of_method.section("parameters", entry(name).meaning);
+    auto described = config::Config::describing();
+    auto parameters = described.section("parameters", entry(name).meaning);
     static_cast<void>(make(name, parameters));
     read_shared(parameters, name, /*describing=*/true);
-    sections.push_back(of_method.reference().front());
+    sections.push_back(described.reference().front());
     sections.back().owner = name;
   }
   auto of_passthrough = config::Config::describing();

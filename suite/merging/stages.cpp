@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/merging/stages.hpp"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
