@@ -141,8 +141,9 @@ def test_null_of_local_energy(oracle: Oracle) -> None:
         points, others = (oracle.sample("train", t, [int(i) for i in each])[0] for each in (rows, further.flatten()))
         logits = min(gram.shape[1], oracle.heads[t].classes)
         for c in range(logits):
-            first, second = (torch.stack([oracle.gradient_of_logit(oracle.theta0, t, c, x[None]) for x in each])
-                             for each in (points, others))
+            first, second = (
+                torch.stack([oracle.gradient_of_logit(oracle.theta0, t, c, x[None], list(oracle.theta0)) for x in each])
+                for each in (points, others))
             expected = (first @ second.T).numpy().reshape(n, -1, n)
             np.testing.assert_allclose(null_gram[t, c], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
             for d in range(len(further)):
