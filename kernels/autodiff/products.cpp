@@ -21,15 +21,18 @@ void put(const at::Tensor& gradient, at::Tensor part) {
   }
 }
 
+std::vector<at::Tensor> trained_ones(const std::vector<at::Tensor>& blocks) {
+  std::vector<at::Tensor> trained;
+  for (const auto& block : blocks)
+    if (block.requires_grad()) trained.push_back(block);
+  return trained;
+}
+
 /// autograd::grad with respect to the blocks that need one; undefined for the others.
 std::vector<at::Tensor> gradients_of(const at::Tensor& output, const at::Tensor& cotangent,
                                      const std::vector<at::Tensor>& blocks, bool keep, bool create) {
-  std::vector<at::Tensor> wanted;
-  for (const auto& block : blocks) {
-    if (block.requires_grad()) wanted.push_back(block);
-  }
-  const auto found =
-      torch::autograd::grad({output}, wanted, {cotangent}, keep, create, /*allow_unused=*/true);
+  const auto found = torch::autograd::grad({output}, trained_ones(blocks), {cotangent}, keep, create,
+                                           /*allow_unused=*/true);
   std::vector<at::Tensor> all(blocks.size());
   std::size_t next = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -216,9 +219,7 @@ at::Tensor HessianVectorProduct::operator()(const at::Tensor& v) const {
     }
   }
   if (outputs.empty()) return at::zeros_like(v);
-  std::vector<at::Tensor> wanted;
-  for (const auto& block : blocks_)
-    if (block.requires_grad()) wanted.push_back(block);
+  const auto wanted = trained_ones(blocks_);
   const auto products = torch::autograd::grad(outputs, wanted, cotangents, /*retain_graph=*/true,
                                               /*create_graph=*/false, /*allow_unused=*/true);
   if (!product_.defined()) product_ = at::empty_like(v);

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from text_worlds import FEW, LABELS, WORDS, PromptWorld, Source, filled_prompts, named, pack_prompts, word_tokenizer
-from torch.nn.functional import cross_entropy
+from text_worlds import FEW, LABELS, WORDS, PromptWorld, named, pack_prompts, train_on_prompts, word_tokenizer
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 from world import EXPERIMENT
 
@@ -29,16 +29,11 @@ def train(folder: Path, family: str, **more: Any) -> None:
     torch.manual_seed(11)
     tokenizer = word_tokenizer(VOCABULARY)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **SMALL, **more), attn_implementation="eager")
-    source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(200):
-        ids, lengths, wanted = filled_prompts(source, tokenizer, PROMPTS, PLAIN, LONGEST)
-        logits = model(input_ids=ids, use_cache=False).logits
-        loss = cross_entropy(logits[torch.arange(len(ids)), lengths - 1], wanted)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    model.save_pretrained(folder)
-    tokenizer.save(str(folder / "tokenizer.json"))
+
+    def answer(ids: Tensor, lengths: Tensor) -> Tensor:
+        return model(input_ids=ids, use_cache=False).logits[torch.arange(len(ids)), lengths - 1]
+
+    train_on_prompts(model, tokenizer, PROMPTS, PLAIN, LONGEST, answer, folder)
 
 
 EVERY = EXPERIMENT.replace('["standard", "linear"]', '["standard", "linear", "attention"]').replace(

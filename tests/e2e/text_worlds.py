@@ -19,6 +19,8 @@ from launch import PATIENCE, run
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
 from world import EXPERIMENT
 
 PROJECT = Path(__file__).parents[2]
@@ -95,6 +97,21 @@ class TextWorld:
 
     def task(self, name: str) -> Path:
         return self.folder / "data" / f"{name}.h5"
+
+
+def train_on_prompts(model: PreTrainedModel, tokenizer: Tokenizer, prompts: dict[str, str], plain: str, longest: int,
+                     answer: Callable[[Tensor, Tensor], Tensor], folder: Path) -> None:
+    """Trains for some seconds on one core, and writes model and tokenizer. `answer`: the vocabulary's logits [n, words]
+    of n prompts' ids [n, tokens] and lengths [n]."""
+    source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(200):
+        ids, lengths, wanted = filled_prompts(source, tokenizer, prompts, plain, longest)
+        loss = cross_entropy(answer(ids, lengths), wanted)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def pack(calls: list[list[str]]) -> None:

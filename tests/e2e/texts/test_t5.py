@@ -16,19 +16,18 @@ from text_worlds import (
     LABELS,
     WORDS,
     PromptWorld,
-    Source,
     again,
     assert_answers_are_learnt,
     changed_tensors,
-    filled_prompts,
     named,
     pack_prompts,
     refused_in_one_line,
+    train_on_prompts,
     with_masks,
     word_tokenizer,
 )
 from tokenizers import processors
-from torch.nn.functional import cross_entropy
+from torch import Tensor
 from transformers import T5Config, T5ForConditionalGeneration
 from world import EXPERIMENT
 
@@ -49,17 +48,13 @@ def train(folder: Path) -> None:
         vocab_size=len(VOCABULARY), d_model=24, d_kv=7, d_ff=40, num_layers=2, num_decoder_layers=2, num_heads=3,
         feed_forward_proj="gated-gelu", relative_attention_num_buckets=8, relative_attention_max_distance=10,
         dropout_rate=0.0, decoder_start_token_id=0, attn_implementation="eager"))
-    source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(200):
-        ids, _, wanted = filled_prompts(source, tokenizer, PROMPTS, PLAIN, LONGEST)
+
+    def answer(ids: Tensor, _: Tensor) -> Tensor:
         start = torch.zeros(len(ids), 1, dtype=torch.long)
-        logits = model(input_ids=ids, attention_mask=(ids != 0).long(), decoder_input_ids=start, use_cache=False).logits
-        loss = cross_entropy(logits[:, 0], wanted)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    model.save_pretrained(folder)
-    tokenizer.save(str(folder / "tokenizer.json"))
+        mask = (ids != 0).long()
+        return model(input_ids=ids, attention_mask=mask, decoder_input_ids=start, use_cache=False).logits[:, 0]
+
+    train_on_prompts(model, tokenizer, PROMPTS, PLAIN, LONGEST, answer, folder)
 
 
 EVERY = EXPERIMENT.replace('["standard", "linear"]', '["standard", "linear", "attention", "attention+bias"]').replace(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 
+import h5py
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
@@ -203,6 +204,12 @@ def _follows(oracle: Oracle, group: str) -> Iterator[Check]:
     for name in CHOSEN:
         yield Check(group, name, places(oracle, group, name), chosen(name))
 
+    def by_validation(node: h5py.Group, curve: str, place: tuple[int, int]) -> tuple[float, float, float]:
+        """Test accuracy at α = 1 and at the α of the best validation accuracy, and this α."""
+        alpha, test = node["held_alpha"][()], node[f"{curve}_test"][place]
+        best = int(np.argmax(node[f"{curve}_validation"][place]))
+        return test[int(np.flatnonzero(alpha == 1)[0])], test[best], alpha[best]
+
     def nearest(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
             regime, h, p = place
@@ -210,13 +217,13 @@ def _follows(oracle: Oracle, group: str) -> Iterator[Check]:
             labels, sets = node["labels"][p], node["cluster"][()].astype(bool)
             own = [int(np.flatnonzero((sets == (labels == c)).all(1))[0]) for c in range(labels.max() + 1)]
             c = own[int(np.argmax(node["cosine"][h][own]))]
-            best, alpha = int(np.argmax(node["held_validation"][h, c])), node["held_alpha"][()]
+            one_shot, tuned, alpha = by_validation(node, "held", (h, c))
             again = {
                 "nearest": c,
                 "found": node["cosine"][h, c] >= float(node.attrs["threshold"]),
-                "one_shot": node["held_test"][h, c, int(np.flatnonzero(alpha == 1)[0])],
-                "tuned": node["held_test"][h, c, best],
-                "chosen_alpha": alpha[best],
+                "one_shot": one_shot,
+                "tuned": tuned,
+                "chosen_alpha": alpha,
             }[name]
             return exact(node[name][h, p], float(again))
 
@@ -226,12 +233,8 @@ def _follows(oracle: Oracle, group: str) -> Iterator[Check]:
         def measure(place: Place) -> Reading:
             regime, p, h = place
             node = oracle.results[f"{group}/{regime}"]
-            best, alpha = int(np.argmax(node["together_validation"][p, h])), node["held_alpha"][()]
-            again = {
-                "together_one_shot": node["together_test"][p, h, int(np.flatnonzero(alpha == 1)[0])],
-                "together_tuned": node["together_test"][p, h, best],
-                "together_alpha": alpha[best],
-            }[name]
+            one_shot, tuned, alpha = by_validation(node, "together", (p, h))
+            again = {"together_one_shot": one_shot, "together_tuned": tuned, "together_alpha": alpha}[name]
             return exact(node[name][p, h], float(again))
 
         return measure
