@@ -227,6 +227,9 @@ namespace {
 /// value, the resolved text is without the key: runs of before are of the same configuration, and go on.
 const std::map<std::string, std::string> later_keys = {
     {"epochs", "0"},
+    {"body", "\"frozen\""},
+    {"body_clip_norm", "1.0"},
+    {"drawn_as", "\"hugging_face\""},
     {"space", "\"full\""},
     {"knots_exclude", "[\"embed\", \"wte\", \"wpe\", \"shared\", \"lm_head\"]"},
     {"lora_rank", "8"},

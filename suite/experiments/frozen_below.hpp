@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // Tangent kernels and curvature are taken in the parameters that finetune.first_stage leaves free, and say
-// so.
+// so; as does a copy of θ0 that is trained with a classifier.
 #pragma once
 
 #include <string>

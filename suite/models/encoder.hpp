@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -118,6 +119,12 @@ class Encoder : public Stages<at::Tensor>,
   /// A start at random, as Hugging Face initialises this architecture; the same on every platform for one
   /// seed.
   virtual State random_state(std::uint64_t seed) const = 0;
+  /// A start at random as open_clip draws this architecture, which the tangent-space paper starts from; none
+  /// where it has another one or none.
+  virtual std::optional<State> random_state_of_open_clip(std::uint64_t seed) const {
+    static_cast<void>(seed);
+    return std::nullopt;
+  }
 
   /// Samples of a batch mix in training where a model has buffers: it normalises by the batch. Everywhere
   /// else (evaluation, tangents, Hessian and NTK products, penalties) stored statistics hold and samples do

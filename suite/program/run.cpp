@@ -125,6 +125,8 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.attribute("/model", "name", study.settings.model.filename().string());
   out.attribute("/model", "parameters", study.model.layout().size());
   out.attribute("/model", "init", study.model.name());
+  if (study.settings.random_init)
+    out.attribute("/model", "drawn_as", study.settings.drawn_by_open_clip ? "open_clip" : "hugging_face");
   out.attribute("/model", "fingerprint", study.model.fingerprint());
   out.attribute("/model", "evaluation_points", study.settings.evaluation_points);
   out.attribute("/model", "control_points", study.settings.control_points);
@@ -328,6 +330,8 @@ std::vector<ledger::OutputGroup> run_outputs() {
         {"@name", "", "", "of its folder"},
         {"@parameters", "", "", "how many numbers θ0 has"},
         {"@init", "", "", "pretrained or random: θ0's name in paths"},
+        {"@drawn_as", "", "", "whose start at random θ0 is: hugging_face or open_clip",
+         With{.when = "a θ0 at random"}},
         {"@fingerprint", "", "", "of its numbers"},
         {"@evaluation_points", "", "", "N, a task and split"},
         {"@control_points", "", "", "the same of the control"},

@@ -69,6 +69,7 @@ models::Checkpoint Model::read(const Settings& settings, InputFiles& files, bool
 
 Model::Model(const Settings& settings, InputFiles& files, at::Device device)
     : seed_(settings.seed),
+      drawn_by_open_clip_(settings.drawn_by_open_clip),
       device_(device),
       checkpoint_(read(settings, files, stand_in_)),
       name_(settings.random_init ? "random" : "pretrained"),
@@ -80,8 +81,12 @@ Model::Model(const Settings& settings, InputFiles& files, at::Device device)
     throw InputError("finetune.first_stage is " + std::to_string(settings.first_stage) + "; the model " +
                      settings.model.string() + " has stages 0 to " + std::to_string(last));
   first_stage_ = std::min(settings.first_stage, last);
+  if (drawn_by_open_clip_ && !stand_in_ && !encoder().random_state_of_open_clip(0))
+    throw InputError("model.drawn_as is \"open_clip\", and the model " + settings.model.string() + " is a " +
+                     encoder().architecture() +
+                     "; expected a CLIPVisionModelWithProjection, which alone is drawn so");
   auto& state = checkpoint_.state;
-  if (!files.is_dry_run() && settings.random_init) state = encoder().random_state(seed_for(seed_, "theta0"));
+  if (!files.is_dry_run() && settings.random_init) state = random_state();
   if (!files.is_dry_run()) fingerprint_ = models::fingerprint(state);
   state = state.to(device_);
 }
@@ -106,7 +111,10 @@ std::vector<at::Tensor> Model::buffers(const models::State& state, at::ScalarTyp
 }
 
 models::State Model::random_state() const {
-  return encoder().random_state(seed_for(seed_, "theta0")).to(device_);
+  const auto seed = seed_for(seed_, "theta0");
+  if (drawn_by_open_clip_)
+    if (const auto drawn = encoder().random_state_of_open_clip(seed)) return drawn->to(device_);
+  return encoder().random_state(seed).to(device_);
 }
 
 }  // namespace taugrid::study

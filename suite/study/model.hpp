@@ -49,6 +49,7 @@ class Model {
 
  private:
   std::uint64_t seed_;
+  bool drawn_by_open_clip_;
   at::Device device_;
   bool stand_in_ = false;
   int first_stage_ = 0;

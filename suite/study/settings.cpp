@@ -238,6 +238,11 @@ Settings read_settings(config::Config& config, InputFiles& files) {
   settings.random_init =
       model.word("init", "Whether θ0 is the folder's weights, or drawn at random in its shape", "pretrained",
                  {"pretrained", "random"}) == "random";
+  settings.drawn_by_open_clip =
+      model.word("drawn_as",
+                 "Whose start at random: Hugging Face's of the architecture, or, of a CLIP, open_clip's, which "
+                 "the tangent-space paper takes",
+                 "hugging_face", {"hugging_face", "open_clip"}) == "open_clip";
   settings.buffers = model.word(
       "buffers",
       "What editing does to statistics such as batch norm's: they are computed again for the edited "

@@ -16,8 +16,10 @@ from taugrid_analysis.page.cells import cell
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.papers import published
 from taugrid_analysis.quantities.addition import sums as addition_sums
+from taugrid_analysis.quantities.heads import drawn
 from taugrid_analysis.quantities.negation import forgetting
 from taugrid_analysis.quantities.training import crops
+from taugrid_analysis.run.model import Model
 from taugrid_analysis.run.opened import Run
 
 JUDGED = (
@@ -50,7 +52,7 @@ def add_published(table: Table, run: Run, identity: published.Identity) -> None:
             sources |= {one.source for one in found}
             ends = [min(found, key=lambda one: one.number), max(found, key=lambda one: one.number)]
             shown = list(dict.fromkeys(f"{one.number:.{one.decimals}f}" for one in ends))
-            judged = published.verdict(percent(value), found) if model.init != "random" else None
+            judged = None if _of_another_start(model) else published.verdict(percent(value), found)
             added.append(("…".join(shown), str(judged) if judged is not None else None))
         if any(shown is not None for shown, _ in added):
             table.columns += [Column(f"{column} published"), Column(f"{column} verdict")]
@@ -58,6 +60,11 @@ def add_published(table: Table, run: Run, identity: published.Identity) -> None:
                 row += cells
     known = ", ".join(sorted(sources)) or "no such cell"
     table.notes += [f"Published for {identity.title}: {known}.", *_judged(run)]
+
+
+def _of_another_start(model: Model | None) -> bool:
+    """Whether the model starts at random, and not where the paper of such starts does."""
+    return model is not None and model.init == "random" and model.drawn_as != OPEN_CLIP
 
 
 def _judged(run: Run) -> list[str]:
@@ -101,6 +108,7 @@ def orientation(run: Run, identity: published.Identity) -> list[Table]:
 NOT_MEASURED = "not measured by this run"
 OTHER_MACHINE = "other machine"
 OTHER_START = "other initialisation"
+OPEN_CLIP = "open_clip"  # whose start the paper's models at random have
 OTHER_SETTINGS = "settings of ours"
 T5 = "T5ForConditionalGeneration"
 
@@ -185,7 +193,7 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
         found.append(f"No difference and no verdict: {identity.reason}, so the numbers need not agree.")
     else:
         found += _judged(run)
-    if source.init == "random":
+    if source.init == "random" and _of_another_start(run.results.model()):
         found.append(
             f"{OTHER_START}: ours is drawn as Hugging Face draws CLIP: normal, biases 0, patches and"
             " positions with deviation 0.02, the MLP's first layer 1/√(2 width), attention's output 1/√width;"
@@ -194,7 +202,7 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
             " patches, attention and MLP as PyTorch draws them, whatever the number of layers: queries, keys"
             " and values Xavier uniform, the others Kaiming uniform, biases 0 in attention and uniform in the"
             " MLP. Class token and projection are alike, normal with deviation 1/√width. So there is no"
-            " verdict."
+            ' verdict; model.drawn_as = "open_clip" draws as the paper does.'
         )
     return found
 
@@ -227,7 +235,7 @@ def _cells(
     accuracy = column not in COSTS
     ours = percent(value) if isinstance(value, Measured) else float(value)
     remark = identity.differs or ("" if accuracy else OTHER_MACHINE)
-    if source.init == "random":
+    if source.init == "random" and _of_another_start(model):
         remark = remark or OTHER_START
     if remark or not isinstance(printed, float):
         return [ours, None, None, remark]
@@ -314,6 +322,8 @@ def measured(run: Run, column: str, regime: str) -> float | None:
     if regime == "pretrained":
         if column.endswith("control"):
             return forgetting.control_accuracy(run.results)
+        if (untrained := drawn.accuracy(run.results)) is not None:
+            return untrained
         return cell(run.summary.loc[run.results.start], "single")
     if regime not in run.summary.index or column not in COLUMNS:
         return None

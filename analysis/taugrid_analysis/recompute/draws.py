@@ -120,3 +120,25 @@ def random_theta(seed: int, config: CLIPVisionConfig, parameters: dict[str, Tens
             values.fill_(1)
         found[name] = values
     return found
+
+
+def open_clip_theta(seed: int, config: CLIPVisionConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+    """θ0 drawn as open_clip draws CLIP's image tower: by PyTorch's own starts of its parts."""
+    generator = torch.Generator().manual_seed(seed)
+    width = config.hidden_size
+    normal = ("class_embedding", "position_embedding", "visual_projection")
+    inputs = {"patch_embedding": 0, "out_proj.weight": width, "fc1": width, "fc2": config.intermediate_size}
+    found = {}
+    for name in in_order(parameters):
+        values = torch.zeros(parameters[name].shape, dtype=torch.float32)
+        joined = re.search(r"[qkv]_proj\.weight", name)  # three maps as one, Xavier's
+        bounds = [1 / math.sqrt(count or values[0].numel()) for part, count in inputs.items() if part in name]
+        if any(part in name for part in normal):
+            values.normal_(0, 1 / math.sqrt(width), generator=generator)
+        elif joined or bounds:
+            bound = math.sqrt(6 / (4 * width)) if joined else bounds[0]
+            values.uniform_(-bound, bound, generator=generator)
+        elif ("norm" in name or "layrnorm" in name) and name.endswith(".weight"):
+            values.fill_(1)
+        found[name] = values
+    return found

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F  # noqa: N812
 
 from taugrid_analysis.recompute.hub_nets import ConvNext, Vit
@@ -178,6 +179,16 @@ def by_the_batch(model: nn.Module, p: dict[str, Tensor], x: Tensor) -> Tensor:
     assert isinstance(again, Net)
     with torch.no_grad():
         return again.states(x)[-1]
+
+
+def in_training(model: nn.Module, p: dict[str, Tensor], x: Tensor, frozen: int) -> Tensor:
+    """The features of x with a graph: by the batch's own statistics from the stage `frozen` on."""
+    again = copy.deepcopy(model).eval()
+    assert isinstance(again, Net)
+    for stage in again.stages()[frozen - 1 :] if frozen > 0 else [again]:
+        stage.train()
+    z: Tensor = functional_call(again, {name: v.clone() for name, v in p.items()}, (x, -1))
+    return z
 
 
 def random_theta(model: Net, seed: int) -> dict[str, Tensor]:

@@ -196,7 +196,10 @@ class Oracle:
         seed = draws.seed_for(self.inputs.seed(), "theta0")
         if self.is_net:
             return {name: v.double() for name, v in nets.random_theta(self.model, seed).items()}
-        drawn = (texts if self.of_texts else draws).random_theta(seed, self.model.config, stored)
+        draw = (texts if self.of_texts else draws).random_theta
+        if self.inputs.config.get("model", {}).get("drawn_as") == "open_clip":
+            draw = draws.open_clip_theta
+        drawn = draw(seed, self.model.config, stored)
         return {name: drawn[name].double() for name in stored}
 
     @cache  # noqa: B019 (an object a run)
@@ -297,6 +300,11 @@ class Oracle:
         else:
             z = functional_call(self.model, p, (), {"pixel_values": x}).image_embeds
         return z
+
+    def free_copy(self, group: str) -> Parameters:
+        """A copy of θ0 for training, in which the parameters that the group leaves free take gradients."""
+        free = self.free(group)
+        return {name: p.clone().requires_grad_(name in free) for name, p in self.theta0.items()}
 
     def reads_words(self, t: int) -> bool:
         """Whether the task's output are logits of label words, the vocabulary being a part of θ."""

@@ -15,6 +15,7 @@ class Model:
     parameters: int
     init: str
     fingerprint: str
+    drawn_as: str = "hugging_face"  # of a θ0 at random: whose start it is; older files have no other
 
 
 @dataclass(frozen=True)

@@ -231,6 +231,7 @@ class Results:
             parameters=int(parameters),
             init=need("init"),
             fingerprint=need("fingerprint"),
+            drawn_as=label(self._store.attributes("model").get("drawn_as", "hugging_face")),
         )
 
     def units(self) -> list[Unit]:

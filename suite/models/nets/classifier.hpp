@@ -4,9 +4,6 @@
 // kind words read its rows; others have rows of their own, and leave it as it is.
 #pragma once
 
-#include <ATen/ATen.h>
-
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -26,12 +23,6 @@ inline Classifier add_classifier(autodiff::Layout& layout, const std::string& na
   const auto weight = layout.add(autodiff::Kind::projection, {name + ".weight"}, {classes, width});
   const auto bias = layout.add(autodiff::Kind::projection, {name + ".bias"}, {classes}, {classes, 1});
   return {static_cast<int>(weight), static_cast<int>(bias)};
-}
-
-/// PyTorch's start of a linear map of `width` numbers: weights and biases even in ±1/√width.
-inline void start_linear(at::Tensor& view, std::int64_t width, at::Generator& generator) {
-  const double bound = 1 / std::sqrt(static_cast<double>(width));
-  view.uniform_(-bound, bound, generator);
 }
 
 /// num_classes of a config.json; 0 where it says none.

@@ -6,10 +6,12 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/nets.hpp"
 #include "suite/models/nets/patches.hpp"
+#include "suite/models/start.hpp"
 
 namespace taugrid::models {
 namespace {
@@ -90,6 +92,28 @@ class ClipVision final : public Net<ClipVision> {
       if (layout_.parameters()[i].kind == Kind::norm && has(".weight")) views[i].fill_(1);
     }
     return {theta, {}};
+  }
+
+  // open_clip leaves the tower to PyTorch's starts of its parts, whatever the number of layers: queries, keys
+  // and values are one matrix there, [3d, d], Xavier's.
+  std::optional<State> random_state_of_open_clip(std::uint64_t seed) const override {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    const double d = static_cast<double>(config_.hidden), of_qkv = std::sqrt(6 / (d + 3 * d));
+    auto theta = at::zeros({layout_.size()}, at::kFloat);
+    auto views = layout_.parameter_views(theta);
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      const auto& name = layout_.parameters()[i].name;
+      auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+      if (has("class_embedding") || has("position_embedding") || has("visual_projection"))
+        views[i].normal_(0, 1 / std::sqrt(d), generator);
+      if (has("patch_embedding")) start_linear(views[i], views[i][0].numel(), generator);
+      if (has("q_proj.weight") || has("k_proj.weight") || has("v_proj.weight"))
+        views[i].uniform_(-of_qkv, of_qkv, generator);
+      if (has("out_proj.weight") || has("fc1")) start_linear(views[i], config_.hidden, generator);
+      if (has("fc2")) start_linear(views[i], config_.mlp, generator);
+      if (layout_.parameters()[i].kind == Kind::norm && has(".weight")) views[i].fill_(1);
+    }
+    return State{theta, {}};
   }
 
   template <class T>

@@ -22,6 +22,7 @@
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/classifier.hpp"
 #include "suite/models/nets/nets.hpp"
+#include "suite/models/start.hpp"
 #include "suite/models/nets/patches.hpp"
 
 namespace taugrid::models {

@@ -58,6 +58,23 @@ def test_a_projection_into_the_space_of_texts_holds(start: tuple[str, ...], tmp_
     recomputed(tmp_path / "run", "--points", "12")
 
 
+@pytest.mark.parametrize(("name", "settings"), [
+    ("closed", ()), ("closed", ("finetune.first_stage=2",)), ("resnet", ()), ("resnet", ("finetune.first_stage=2",)),
+])
+def test_classifiers_that_are_trained_with_the_body_hold(name: str, settings: tuple[str, ...], tmp_path: Path) -> None:
+    """Their losses, weights, and accuracies before training, of models with and without batch norm."""
+    world = net_worlds.WORLDS[name](tmp_path / "world")
+    few = net_worlds.without(world, (*OTHERS, "similarity", "disentanglement", "barrier", "merging", "negation"),
+                             net_worlds.TRAINED_HEADS if name == "resnet" else "")
+    words = [word for one in ("heads.body=trained", "heads.steps=12", *settings) for word in ("--set", one)]
+    measure(few, tmp_path / "run", *words)
+    recomputed(tmp_path / "run", "--points", "12", "--only", "heads", "--only", "single_task")
+    with h5py.File(tmp_path / "run" / "results.h5") as file:
+        heads = file["heads/pretrained"]
+        assert heads["drawn_accuracy"].shape == (len(world.tasks),)
+        assert ("first_stage" in heads.attrs) == bool(settings)
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
     return net_worlds.resnet_world(tmp_path_factory.mktemp("statistics") / "world")

@@ -266,6 +266,11 @@ REFUSED = {
         {"arguments": ("--set", 'finetune.regimes=["attention"]')},
         "finetune.regimes: attention trains nothing of the model",
     ),
+    "a start that open_clip has not": (
+        "resnet",
+        {"arguments": ("--set", "model.init=random", "--set", "model.drawn_as=open_clip")},
+        'model.drawn_as is "open_clip", and the model',
+    ),
     "nothing left to train": (
         "text",
         {"arguments": ("--set", "finetune.first_stage=4")},

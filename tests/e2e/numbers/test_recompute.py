@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`recompute` on what the program wrote: every group holds, and what is wrong in a run folder is found."""
 
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +11,11 @@ import analysis_command
 import h5py
 import numpy as np
 import pytest
+import torch
 from launch import measure
+from taugrid_analysis.recompute import draws
+from torch import nn
+from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
 from world import EXPERIMENT, TASKS, World
 
 
@@ -151,6 +156,48 @@ def test_a_random_start_is_drawn_again(world: World, tmp_path: Path) -> None:
     measure(world.experiment, tmp_path / "run", *settings)
     done = recompute(tmp_path / "run", "--points", "12")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_random_start_of_open_clip_is_drawn_again(world: World, tmp_path: Path) -> None:
+    settings = ("--set", "model.init=random", "--set", "model.drawn_as=open_clip", "--set", 'ntk.init=["random"]')
+    measure(world.experiment, tmp_path / "run", *settings)
+    done = recompute(tmp_path / "run", "--points", "6")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with h5py.File(tmp_path / "run" / "results.h5") as file:
+        assert file["model"].attrs["drawn_as"] == "open_clip"
+
+
+def test_open_clips_start_is_that_of_pytorchs_parts() -> None:
+    """Each parameter has the spread and the ends of the module that open_clip makes it with."""
+    width, mlp, patch = 96, 384, 8
+    config = CLIPVisionConfig(hidden_size=width, intermediate_size=mlp, num_hidden_layers=1, num_attention_heads=4,
+                              patch_size=patch, image_size=64, projection_dim=80)
+    shapes = {name: p.detach() for name, p in CLIPVisionModelWithProjection(config).named_parameters()}
+    drawn = draws.open_clip_theta(5, config, shapes)
+    torch.manual_seed(6)
+    attention = nn.MultiheadAttention(width, 4)
+    fc1, fc2 = nn.Linear(width, mlp), nn.Linear(mlp, width)
+    normal = width**-0.5 * torch.randn(64, width)
+    layer = "vision_model.encoder.layers.0."
+    theirs = {
+        "vision_model.embeddings.position_embedding.weight": normal,
+        "visual_projection.weight": normal,
+        "vision_model.embeddings.patch_embedding.weight": nn.Conv2d(3, width, patch, patch, bias=False).weight,
+        layer + "self_attn.q_proj.weight": attention.in_proj_weight[:width],
+        layer + "self_attn.v_proj.weight": attention.in_proj_weight[2 * width :],
+        layer + "self_attn.out_proj.weight": attention.out_proj.weight,
+        layer + "mlp.fc1.weight": fc1.weight,
+        layer + "mlp.fc1.bias": fc1.bias,
+        layer + "mlp.fc2.weight": fc2.weight,
+        layer + "mlp.fc2.bias": fc2.bias,
+    }
+    for name, other in theirs.items():
+        assert float(drawn[name].std()) == pytest.approx(float(other.std()), rel=4 / math.sqrt(other.numel())), name
+        if other is not normal:  # even between two ends
+            assert float(drawn[name].max()) == pytest.approx(float(other.max()), rel=0.1), name
+    for name in ("self_attn.q_proj.bias", "self_attn.out_proj.bias", "layer_norm1.bias"):
+        assert not drawn[layer + name].any()
+    assert (drawn[layer + "layer_norm2.weight"] == 1).all()
 
 
 def test_curvature_at_a_drawn_start_alone(world: World, tmp_path: Path) -> None:
