@@ -188,6 +188,15 @@ def test_a_run_of_another_name_is_no_other_configuration(run: Path, reproduce: S
     assert reproduce("demo", run)[0] == 0
 
 
+def test_models_of_another_run_are_no_other_configuration(run: Path, reproduce: Say) -> None:
+    """The bases' run takes the quickstart's where that is finished, wherever it lies."""
+    path = run / "config.toml"
+    given = 'checkpoints = "/elsewhere/quickstart/checkpoints"\ngiven = ["standard"]\n'
+    path.write_text(CONFIGURATION.replace("steps = 150\n", "steps = 150\n" + given))
+    code, _, err = reproduce("demo", run)
+    assert code == 0, err
+
+
 def test_another_schema_is_refused(run: Path, reproduce: Say) -> None:
     with h5py.File(run / "results.h5", "a") as file:
         file.attrs["schema_version"] = 1
