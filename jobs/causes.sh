@@ -5,11 +5,11 @@
 # fine-tuning, replaced pictures, separate pre-training; and the loss barrier over all θ0s. Small networks on parts of
 # Fashion-MNIST. Ends with two tables, and figures 11 and 12. Run it again to go on after an interruption.
 # MODEL=resnet8 or resnet20 take other networks than a multilayer perceptron, EPOCHS="$(seq -s " " 20)" the paper's grid (it has
-# ResNet-18 and CIFAR-100); USUAL=N, one of these, is that of pre-training where it does not vary.
+# ResNet-18 and CIFAR-100); USUAL=N, one of these, is that of pre-training where it does not vary. SEED=N is another seed.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source jobs/common.sh
 read -ra epochs <<<"${EPOCHS:-1 2 5 10 20}"
-model="$PWD/models/${MODEL:-mlp}" run="${RUN:-$PWD/runs/causes}" usual="${USUAL:-10}"
+model="$PWD/models/${MODEL:-mlp}" run="${RUN:-$PWD/runs/causes}" usual="${USUAL:-10}" seed="${SEED:-0}"
 epoch=16 # steps of pre-training, of a thousand pictures; of fine-tuning 12, of 750
 shares=(25 50 75 100)
 "$venv/bin/python" jobs/prepare parts data/fashion.h5 --classes 4 3 3 --pictures 250 --replaced "${shares[@]}" --replace --out data/causes
@@ -28,13 +28,13 @@ from() {
   local n="$1" experiment="$2" folder="$3"
   shift 3
   if [ "$n" = 0 ]; then
-    measure "papers/cross_task_linearity/$experiment" "$folder" --set "model.path=$model" "$@"
+    measure "papers/cross_task_linearity/$experiment" "$folder" --set "model.path=$model" --set "run.seed=$seed" "$@"
   else
-    measure "papers/cross_task_linearity/$experiment" "$folder" --set "model.path=$run/start/epochs-$n" --set model.init=pretrained "$@"
+    measure "papers/cross_task_linearity/$experiment" "$folder" --set "model.path=$run/start/epochs-$n" --set model.init=pretrained --set "run.seed=$seed" "$@"
   fi
 }
 
-pretrain "$run/start" 0
+pretrain "$run/start" "$seed"
 linear=() barriers=()
 for n in 0 "${epochs[@]}"; do
   from "$n" causes "$run/epochs-$n"
@@ -54,8 +54,8 @@ done
 from $usual causes "$run/replaced" --set "data.tasks=$(list "${tasks[@]}")" --set "data.pairs=$(list "${pairs[@]}")"
 
 # Separate pre-training: d1's model is of the usual θ0, d2's of another seed's, which the header does not say here.
-pretrain "$run/other_start" 1
-measure papers/cross_task_linearity/causes "$run/other" --set "model.path=$run/other_start/epochs-$usual" --set model.init=pretrained
+pretrain "$run/other_start" $((seed + 1))
+measure papers/cross_task_linearity/causes "$run/other" --set "model.path=$run/other_start/epochs-$usual" --set model.init=pretrained --set "run.seed=$seed"
 "$venv/bin/python" - "$run" "$usual" <<'EOF'
 import shutil
 import sys

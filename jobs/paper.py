@@ -12,7 +12,8 @@ with one of these keys; {run} stands for the run folder:
     figures   draws the figures that the named run alone can give, of this paper or of `paper`.
     prepare   is a command line of jobs/prepare.
     job       is a script of jobs/ with its arguments, which has RUN, the absolute path of {run} or of `run`.
-`each` is a list of texts: a step that measures is taken once for every one of them, which {each} stands for, and a word
+SEED=N in the environment is the seed of every run: {run} ends with _seedN then, as does the run that models are taken
+of. `each` is a list of texts: a step that measures is taken once for every one of them, which {each} stands for, and a word
 of an analysis or of figures that has {each} is given once for each. `sizes` is printed at the end. Every step goes on
 where it was interrupted, so the whole does too.
 """
@@ -120,11 +121,20 @@ def measured_for_each(name: str, written: dict[str, Any]) -> list[dict[str, Any]
     return [{key: filled(value, one) for key, value in step.items()} for one in each]
 
 
+def seed_of(environment: Mapping[str, str]) -> str:
+    seed = environment.get("SEED", "")
+    if seed and not (seed.isascii() and seed.isdecimal()):
+        raise PaperError(f"SEED is {seed!r}; expected a whole number from 0 on")
+    return seed
+
+
 def commands(name: str, options: list[str], environment: Mapping[str, str]) -> Iterator[Command]:
     """The commands of a paper's steps, each made when its turn comes. Throws PaperError on a step that is none."""
     python = str(Path(environment.get("TAUGRID_VENV", ".venv"), "bin", "python"))
     analysis = [python, "-m", "taugrid_analysis"]
-    main_run = environment.get("RUN") or f"runs/papers/{name.replace('/', '_')}"
+    seed = seed_of(environment)
+    behind = f"_seed{seed}" if seed else ""  # the names of runs
+    main_run = environment.get("RUN") or f"runs/papers/{name.replace('/', '_')}{behind}"
 
     def words(text: str, each: list[str] | None = None) -> list[str]:
         found = [word.replace("{run}", main_run) for word in shlex.split(text)]
@@ -141,7 +151,9 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
                 run = folder(how)
                 line = ["bash", "jobs/measure.sh", os.path.normpath(PAPERS / name / experiment), run]
                 if source := how.pop("models_of", None):
-                    line += options_for_models(source, run, environment)
+                    line += options_for_models(source | {"run": source["run"] + behind}, run, environment)
+                if seed:
+                    line += ["--set", f"run.seed={seed}"]
                 for value in how.pop("set", []):
                     line += ["--set", value.replace("{run}", os.path.realpath(main_run))]
                 ranks = {"RANKS": str(how.pop("ranks"))} if "ranks" in how else {}

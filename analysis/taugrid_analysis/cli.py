@@ -78,6 +78,13 @@ def parser() -> argparse.ArgumentParser:
         "seeds", "runs side by side: means over seeds, what spreads them, predictors, forms of the penalty"
     )
     seeds.add_argument("--format", choices=sorted(RENDERERS), default="text")
+    seeds.add_argument(
+        "--table",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="in their place the mean over the seeds of any table of one run, such as merging; may repeat",
+    )
     causes = several(
         "causes", "cross-task linearity over runs from several θ0: what makes it, and the loss barrier"
     )
@@ -228,10 +235,13 @@ def print_tables(options: argparse.Namespace, runs: list[Run]) -> None:
 
 
 def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
-    from taugrid_analysis.page import seeds
+    from taugrid_analysis.page import over_seeds, seeds
     from taugrid_analysis.quantities.penalty.tables import penalty
     from taugrid_analysis.quantities.starts.tables import models
 
+    if options.table:
+        renderings.print_tables(over_seeds.tables(runs, options.table), options.format)
+        return
     found = []
     for run in runs:
         some = seeds.summaries(run)

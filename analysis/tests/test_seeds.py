@@ -12,6 +12,8 @@ import pytest
 import synthetic
 
 from taugrid_analysis.cli import main
+from taugrid_analysis.page import over_seeds
+from taugrid_analysis.page.table import Column, Table
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +191,50 @@ def test_a_run_without_addition_is_refused(tmp_path: Path, capsys: pytest.Captur
         del file["addition"]
     assert main(["seeds", str(tmp_path)]) == 2
     assert "task addition" in capsys.readouterr().err
+
+
+def configured(run: Path, seed: int, more: str = "") -> Path:
+    (run / "config.toml").write_text(f"[finetune]\nsteps = 150\n{more}\n[run]\nseed = {seed}\n")
+    return run
+
+
+@pytest.fixture
+def two(runs: list[Path]) -> list[Path]:
+    return [configured(run, seed) for seed, run in enumerate(runs[:2])]
+
+
+def test_any_table_is_averaged_over_seeds(two: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """By the rows' first words: 0.7 and 0.8 are 0.75 ± 0.05, and what is equal has no deviation."""
+    (rows,) = printed(capsys, *two, "--table", "single_task")
+    assert [row["task"] for row in rows] == list(synthetic.FEW_TASKS)
+    assert [float(row["standard"]) for row in rows] == pytest.approx([0.75] * len(rows))
+    assert [float(row["standard error"]) for row in rows] == pytest.approx([0.05] * len(rows))
+    assert [float(row["pretrained"]) for row in rows] == [0.4] * len(rows)
+    assert "pretrained error" not in rows[0]
+
+
+def test_rows_that_a_seed_lacks_are_counted(two: list[Path]) -> None:
+    made = [
+        Table("t", "T", [Column("method"), Column("value")], [["ties", 1.0], ["mean", 2.0]]),
+        Table("t", "T", [Column("method"), Column("value")], [["mean", 4.0], ["dare", 3.0], ["ties", 1.0]]),
+    ]
+    found = over_seeds.mean(made, ["0", "1"])
+    assert found.rows == [["ties", 1.0], ["mean", 3.0]] and found.rows[1][1].error == 1.0
+    assert "1 further rows are not there in every seed" in found.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "said"),
+    [
+        ("", ("--table", "nonsense"), "no table nonsense"),
+        ("batch = 3", ("--table", "single_task"), "finetune.batch is 3"),
+        (None, ("--table", "single_task"), "has seed 0, as"),
+    ],
+)
+def test_what_is_no_mean_over_seeds_is_refused(
+    two: list[Path], capsys: pytest.CaptureFixture[str], more: str | None, words: tuple[str, ...], said: str
+) -> None:
+    second = two[0] if more is None else configured(two[1], 1, more)
+    assert main(["seeds", str(two[0]), str(second), *words]) == 2
+    told = capsys.readouterr().err
+    assert said in told and told.count("\n") == 1

@@ -89,6 +89,58 @@ def test_models_of_a_finished_quickstart_are_taken(tree: Path) -> None:
     assert measured("bases") == [begin, second]
 
 
+def test_another_seed_is_that_of_every_run_and_of_the_models_that_are_taken(tree: Path) -> None:
+    finished(tree / "runs" / "quickstart")  # of seed 0
+    second = "measure bases/second.toml runs/papers/bases_seed2_second"
+    second += f" --set finetune.checkpoints={tree}/runs/papers/bases_seed2/checkpoints/other_start --set run.seed=2"
+    first = "measure bases/bases.toml runs/papers/bases_seed2{} --set run.seed=2 --mixed"
+    assert measured("bases", "--mixed", SEED="2") == [first.format(""), second]
+    own = finished(tree / "runs" / "quickstart_seed2")
+    assert measured("bases", "--mixed", SEED="2") == [first.format(given(own)), second]
+    assert measured("tau_jp", SEED="0", RUN="mine")[0] == "measure tau_jp/tau_jp.toml mine --set run.seed=0"
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize("seed", ["one", "-1", "1.5", "²"])
+def test_a_seed_that_is_no_whole_number_is_refused(seed: str) -> None:
+    done = subprocess.run(["bash", "jobs/paper.sh", "tau_jp"], env=os.environ | {"SEED": seed}, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 2 and "expected a whole number" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_findings_are_made_again_with_other_seeds(tmp_path: Path) -> None:
+    """Each part of jobs/seeds.sh has every seed, and the means are of the folders that the parts left."""
+    python = tmp_path / "venv" / "bin" / "python"
+    (tmp_path / "jobs").mkdir()
+    python.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "jobs" / "seeds.sh", tmp_path / "jobs")
+    (tmp_path / "jobs" / "common.sh").write_text('set -euo pipefail\nvenv=venv\nmeasure() { echo "measured $*"; }\n')
+    for script in ("paper.sh", "penalty_sweep.sh", "causes.sh"):
+        (tmp_path / "jobs" / script).write_text('echo "$0 $* SEED=${SEED:-} RUN=${RUN:-}"\n')
+    python.write_text('#!/bin/sh\necho "$*"\n')
+    python.chmod(0o755)
+
+    def said(**environment: str) -> list[str]:
+        command = ["bash", str(tmp_path / "jobs" / "seeds.sh")]
+        done = subprocess.run(command, env={"PATH": os.environ["PATH"]} | environment, capture_output=True, text=True,
+                              check=False)
+        assert done.returncode == (2 if "nothing" in environment.get("ONLY", "") else 0), done.stderr
+        return (done.stdout + done.stderr).splitlines()
+
+    every = said()
+    for seed in (1, 2):
+        assert f"measured experiments/quickstart runs/quickstart_seed{seed} --set run.seed={seed}" in every
+        assert f"jobs/paper.sh bases SEED={seed} RUN=" in every
+        assert f"jobs/penalty_sweep.sh --set run.seed={seed} SEED= RUN=runs/penalty_sweep_seed{seed}" in every
+    means = [line for line in every if line.startswith("-m taugrid_analysis seeds")]
+    assert ("-m taugrid_analysis seeds runs/papers/tau_jp_seed1_figure3 runs/papers/tau_jp_seed2_figure3"
+            " --table continuation --table pair_addition") in means
+    assert not any("_seed0" in line for line in means)
+    assert [line for line in said(SEEDS="3", ONLY="causes") if "causes" in line] == [
+        f"jobs/causes.sh SEED=3 RUN={tmp_path}/runs/causes_seed3"]
+    assert said(ONLY="nothing")[-1].startswith("jobs/seeds.sh: ONLY names nothing; expected tau_jp")
+
+
 def test_a_run_goes_on_with_the_models_that_it_began_with(tree: Path) -> None:
     finished(tree / "runs" / "quickstart")
     run = tree / "runs" / "papers" / "bases"

@@ -21,7 +21,7 @@ from taugrid_analysis.files import regular, write
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.page.tables import all_tables
-from taugrid_analysis.run.configuration import configuration, inputs
+from taugrid_analysis.run.configuration import computed, configuration, inputs
 from taugrid_analysis.run.opened import Run
 
 RECORDED = Path(__file__).parent / "recorded"  # the references that come with the program
@@ -29,9 +29,6 @@ FORM = 1  # of the file; another form is refused
 LARGEST = 4 << 20  # bytes: it lies in the repository
 NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 FACTS = ("name", "finished", "revision", "machine", "seeds")  # beside form, schema, configuration and tables
-# Whose models were taken in place of training them: those that another run of the same seed trained are the same
-# ones, so that the bases' run may begin with the quickstart's or without. Others have other numbers.
-TAKEN = ("finetune.checkpoints", "finetune.given")
 SHOWN = {"digits": 2, "percent": False, "scientific": False, "significant": False, "least": False}
 
 
@@ -65,14 +62,10 @@ def of_run(run: Run, name: str) -> Reference:
         machine=_machine(results.provenance()),
         seeds=", ".join(results.seeds()),
         schema=results.schema,
-        configuration=_computed(known),
+        configuration=computed(known),
         inputs=inputs(run.path.with_name("inputs.toml")),
         tables=[_lasting(table) for table in all_tables(run, by_pair=True)],
     )
-
-
-def _computed(configuration: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in configuration.items() if key not in TAKEN}
 
 
 def _machine(provenance: dict[str, str]) -> str:
@@ -165,7 +158,7 @@ def read(name: str, folder: Path | None = None) -> Reference:
         return Reference(
             **{fact: _text(stored[fact]) for fact in FACTS},
             schema=int(stored["schema"]),
-            configuration=_computed({key: _text(value) for key, value in stored["configuration"].items()}),
+            configuration=computed({key: _text(value) for key, value in stored["configuration"].items()}),
             inputs={key: _text(value) for key, value in stored["inputs"].items()},
             tables=[_table(entry) for entry in stored["tables"]],
         )

@@ -14,6 +14,16 @@ from taugrid_analysis.errors import InputError
 PLACES = ("run.name", "run.ranks_per_unit", "data.folder", "model.path", "finetune.checkpoint_seconds")
 
 
+# Whose models were taken in place of training them: those that another run of the same seed trained are the
+# same ones, so that the bases' run may begin with the quickstart's or without. Others have other numbers.
+TAKEN = ("finetune.checkpoints", "finetune.given")
+
+
+def computed(configuration: dict[str, str]) -> dict[str, str]:
+    """What tells runs of one experiment from those of others."""
+    return {key: value for key, value in configuration.items() if key not in TAKEN}
+
+
 def configuration(path: Path) -> dict[str, str]:
     """What is computed, by section.key; empty where the file was left behind.
 
