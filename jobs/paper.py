@@ -13,9 +13,9 @@ with one of these keys; {run} stands for the run folder:
     prepare   is a command line of jobs/prepare.
     job       is a script of jobs/ with its arguments, which has RUN, the absolute path of {run} or of `run`.
 SEED=N in the environment is the seed of every run: {run} ends with _seedN then, as does the run that models are taken
-of. `each` is a list of texts: a step that measures is taken once for every one of them, which {each} stands for, and a word
-of an analysis or of figures that has {each} is given once for each. `sizes` is printed at the end. Every step goes on
-where it was interrupted, so the whole does too.
+of. `each` is a list of texts: a step that measures is taken once for every one of them, which {each} stands for, and
+a word of an analysis or of figures that has {each} is given once for each. `sizes` is printed at the end. Every step
+goes on where it was interrupted, so the whole does too.
 """
 
 from __future__ import annotations

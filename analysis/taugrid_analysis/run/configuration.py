@@ -11,7 +11,10 @@ from typing import Any
 from taugrid_analysis.errors import InputError
 
 # Where files lie and how often a unit saves itself is no part of what is computed.
-PLACES = ("run.name", "run.ranks_per_unit", "data.folder", "model.path", "finetune.checkpoint_seconds")
+PLACES = (
+    *("run.name", "run.ranks_per_unit", "finetune.checkpoint_seconds"),
+    *("data.folder", "model.path", "bases.mixed.other", "pretrain.pairs"),
+)
 
 
 # Whose models were taken in place of training them: those that another run of the same seed trained are the
