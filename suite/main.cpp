@@ -124,6 +124,10 @@ int start(int argc, char** argv) {
       "--profile", plan_options.profile,
       "Do not measure this machine, but take the profile of another (--save-profile); or, of a run\n"
       "of this experiment, RUN/results.h5: its units' seconds");
+  plan->add_option("--bench", plan_options.bench,
+                   "What sums over ranks and the file system take, where several ranks measured it on such a\n"
+                   "machine: mpirun -n N taugrid bench --filter '^(network|storage)/' --json FILE. Without it,\n"
+                   "sums cost what memory does");
   plan->add_option("--save-profile", plan_options.save_profile,
                    "Keep the measured profile in this file, to plan elsewhere");
   plan->add_option("--ranks-per-host", plan_options.ranks_per_host,

@@ -142,6 +142,7 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
     host_ = std::move(other.host_);
     device_ = std::move(other.device_);
     device_tried_ = other.device_tried_;
+    exchanged_ = other.exchanged_;
     background_ = std::move(other.background_);
   }
   return *this;
@@ -237,6 +238,7 @@ std::int64_t Communicator::patient_broadcast(std::int64_t value, int root, std::
 }
 
 void Communicator::all_reduce_sum(at::Tensor& tensor, std::string_view what) const {
+  count_exchanged(tensor);
   const auto moved = move(tensor, what, [](detail::Transport& by, at::Tensor& t) { by.all_reduce_sum(t); });
   if (!moved.is_same(tensor)) tensor.copy_(moved);
 }
@@ -254,6 +256,7 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
       all_reduce_sum(whole, what);
       return Reduction([] {});
     }
+    count_exchanged(tensor);
     auto entry = std::make_shared<detail::Entry>(group_, what);
     const auto under_way = beside(tensor.device(), [&] { transport->all_reduce_sum(whole); });
     return Reduction([entry, under_way, whole] {
@@ -261,6 +264,7 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
       under_way.wait();
     });
   }
+  count_exchanged(tensor);
   if (!background_) {
     MPI_Comm own = MPI_COMM_NULL;
     check_mpi(MPI_Comm_dup(comm_, &own), "MPI_Comm_dup");
@@ -288,6 +292,7 @@ at::Tensor Communicator::all_gather(const at::Tensor& mine, std::string_view wha
   if (mine.dim() == 0) {
     throw std::invalid_argument(fmt::format("{}: a scalar has no rows to gather", what));
   }
+  count_exchanged(mine, size_);
   auto shape = mine.sizes().vec();
   shape[0] *= size_;
   at::Tensor all;

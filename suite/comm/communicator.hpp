@@ -102,6 +102,9 @@ class Communicator {
   Reduction begin_all_reduce_sum(const at::Tensor& tensor, std::string_view what) const;
   /// [rows,…] of each rank, equal shapes → [size·rows,…] in rank order.
   at::Tensor all_gather(const at::Tensor& mine, std::string_view what) const;
+  /// Bytes of tensors that this rank has summed or gathered with the others of the group so far, a gathered
+  /// one being all ranks' parts; 0 of a group of one.
+  double exchanged_bytes() const { return exchanged_; }
   /// True on every rank iff `ok` on every rank. Call it before a rank-local failure is thrown ahead of a
   /// collective.
   bool agree(bool ok, std::string_view what) const;
@@ -118,8 +121,8 @@ class Communicator {
     std::unique_ptr<detail::Collective> entry_;
   };
 
-  /// The group of these ranks of this one, in this order. They alone call it, with the same `tag` (0 … 10⁴), which
-  /// no other such call that is under way has.
+  /// The group of these ranks of this one, in this order. They alone call it, with the same `tag` (0 … 10⁴),
+  /// which no other such call that is under way has.
   Communicator among(const std::vector<int>& ranks, int tag, std::string_view what) const;
   /// Groups of equal `color`, ordered by `key`, then rank.
   Communicator split(int color, int key, std::string_view what = "split of a communicator") const;
@@ -136,6 +139,9 @@ class Communicator {
   Communicator(Adopt, MPI_Comm owned, std::int64_t chunk_bytes);
   void release() noexcept;
   detail::Transport* device_transport(const at::Tensor& tensor) const;
+  void count_exchanged(const at::Tensor& tensor, int times = 1) const {
+    if (size_ > 1) exchanged_ += static_cast<double>(tensor.nbytes()) * times;
+  }
   template <class Operation>
   at::Tensor move(const at::Tensor& tensor, std::string_view what, const Operation& operation) const;
 
@@ -149,6 +155,7 @@ class Communicator {
   std::unique_ptr<detail::Transport> host_;
   mutable std::unique_ptr<detail::Transport> device_;  // made at the first collective of a device
   mutable bool device_tried_ = false;
+  mutable double exchanged_ = 0;
   mutable std::unique_ptr<detail::Background> background_;
 };
 

@@ -60,7 +60,7 @@ Rehearsal add_numbers(std::int64_t n) {
 
 }  // namespace
 
-Tally::Tally(const Study& study) : study_(&study), ranks_(study.settings.ranks_per_unit) {
+Tally::Tally(const Study& study, int ranks) : study_(&study), ranks_(ranks) {
   load_.bytes_stored = header_bytes;
 }
 
@@ -70,11 +70,12 @@ void Tally::add(schedule::Work work, double all_flops, double bytes) {
   if (work.calls > 0 && work.inputs > 0) load_.work.push_back(std::move(work));
 }
 
-void Tally::exchange(std::int64_t numbers, std::int64_t times) {
-  if (ranks_ == 1) return;
-  add({"exchange", number(times), numbers, 0, number(numbers),
+Tally& Tally::exchange(const char* kind, std::int64_t numbers, std::int64_t times) {
+  if (ranks_ == 1) return *this;
+  add({kind, number(times), numbers, 0, number(numbers),
        [](const comm::Communicator&, std::int64_t n, std::int64_t) { return add_numbers(n); }},
       0, 0);
+  return *this;
 }
 
 Tally& Tally::passes(const std::string& kind, std::int64_t inputs, std::int64_t batch, std::int64_t times,
@@ -87,35 +88,38 @@ Tally& Tally::passes(const std::string& kind, std::int64_t inputs, std::int64_t 
   return *this;
 }
 
-void Tally::output(const char* kind, std::size_t t, std::int64_t inputs, std::int64_t times, double flops,
-                   double passing, Rehearse rehearse) {
-  passes(kind, inputs, study_->settings.evaluation_batch, times, flops, passing, std::move(rehearse));
-  exchange(inputs * study_->readouts.of(t).width(study_->model.encoder()), times);
+// Each rank has as many rows as any other, the last ones' empty ones among them.
+Tally& Tally::gathers_outputs(std::size_t t, std::int64_t inputs, std::int64_t times) {
+  return gathers(share(inputs) * ranks_ * study_->readouts.of(t).width(study_->model.encoder()), times);
 }
 
 Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
+  return forward_apart(t, inputs, times).gathers_outputs(t, inputs, times);
+}
+
+Tally& Tally::forward_apart(std::size_t t, std::int64_t inputs, std::int64_t times) {
   const auto& cost = study_->model.cost();
-  output("forward", t, inputs, times, cost.forward(), cost.passing(),
-         [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
-           const auto batch = study->model.random_batch(n);
-           return Rehearsal{
-               [study, t, batch, &alone] { study->evaluation.output(alone, study->model.start(), t, batch); },
-               number(n) * study->model.cost().forward()};
-         });
-  return *this;
+  return passes("forward", inputs, study_->settings.evaluation_batch, times, cost.forward(), cost.passing(),
+                [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
+                  const auto batch = study->model.random_batch(n);
+                  return Rehearsal{[study, t, batch, &alone] {
+                                     study->evaluation.output(alone, study->model.start(), t, batch);
+                                   },
+                                   number(n) * study->model.cost().forward()};
+                });
 }
 
 Tally& Tally::tangent(std::size_t t, std::int64_t inputs, std::int64_t times) {
   const auto& cost = study_->model.cost();
-  output("tangent", t, inputs, times, 3 * cost.forward(), cost.passing_tangent(),
-         [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
-           const auto batch = study->model.random_batch(n);
-           const auto tau = 1e-3 * study->model.theta0();
-           return Rehearsal{
-               [study, t, batch, tau, &alone] { study->evaluation.tangent(alone, tau, t, batch); },
-               3 * number(n) * study->model.cost().forward()};
-         });
-  return *this;
+  passes(
+      "tangent", inputs, study_->settings.evaluation_batch, times, 3 * cost.forward(), cost.passing_tangent(),
+      [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
+        const auto batch = study->model.random_batch(n);
+        const auto tau = 1e-3 * study->model.theta0();
+        return Rehearsal{[study, t, batch, tau, &alone] { study->evaluation.tangent(alone, tau, t, batch); },
+                         3 * number(n) * study->model.cost().forward()};
+      });
+  return gathers_outputs(t, inputs, times);
 }
 
 Tally& Tally::logits(std::size_t t, std::int64_t inputs, std::int64_t times) {
@@ -170,8 +174,10 @@ Tally& Tally::train(const std::string& name, const training::Training& training,
          return training::rehearse_update(*study, name, alone, n);
        }},
       all_flops, bytes);
-  exchange(static_cast<std::int64_t>(parameters / 4), steps);
-  return *this;
+  // The gradient goes in stretches (training/update.cpp), then the loss and the penalty, in double.
+  const auto numbers = static_cast<std::int64_t>(parameters / 4);
+  const auto stretches = std::max<std::int64_t>(1, numbers / training::stretch_of_sums(numbers));
+  return sums(numbers / stretches, stretches * steps).sums(4, steps);
 }
 
 Tally& Tally::hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
@@ -191,7 +197,6 @@ Tally& Tally::hessian(bool linear, std::int64_t points, std::int64_t chunk, std:
   add({linear ? "hessian/linear" : "hessian/standard", left * number(products) * chunks, at_once, 0,
        number(at_once) * f * passes, std::move(rehearse)},
       left * number(products) * number(points) * f * passes, bytes);
-  exchange(free, products);
   return *this;
 }
 
@@ -208,8 +213,7 @@ Tally& Tally::gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, s
       4 * (tangent::ntk_work_space(study_->model.layout(), study_->model.cost().matrix_uses(), rows, recorded,
                                    share(logits)) +
            number(recorded) * study_->model.cost().alive_on_tape()));
-  exchange(logits * rows * (rows + beside), 1);
-  return *this;
+  return sums(logits * rows * (rows + beside), 1);
 }
 
 Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::int64_t n,
@@ -250,7 +254,7 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
   if (edit.regime.empty()) return *this;
   const double left = part_left(*study_);
   for (auto i = begun; i < load_.work.size(); ++i)
-    if (load_.work[i].kind != "exchange") load_.work[i].calls *= left;
+    if (load_.work[i].kind != schedule::gathers_of_ranks) load_.work[i].calls *= left;
   load_.flops = flops + left * (load_.flops - flops);
   return *this;
 }

@@ -23,10 +23,14 @@ class Tally {
  public:
   using Rehearse = std::function<schedule::Rehearsal(const comm::Communicator& alone, std::int64_t inputs,
                                                      std::int64_t width)>;
-  explicit Tally(const Study& study);
+  explicit Tally(const Study& study) : Tally(study, study.settings.ranks_per_unit) {}
+  /// Of a unit whose samples so many ranks share out; 1: each takes them all.
+  Tally(const Study& study, int ranks);
 
   /// f(x; θ) of `inputs` inputs of task t, `times` times: F an input.
   Tally& forward(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
+  /// The same, of which each rank keeps its own rows.
+  Tally& forward_apart(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
   /// J(x)τ, likewise: 3 F.
   Tally& tangent(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
   /// Passes of any kind over `inputs` inputs, `batch` at a time, `times` times: `flops` an input, and numbers
@@ -40,7 +44,16 @@ class Tally {
   /// Training steps of task t in this regime.
   Tally& train(const std::string& regime, const training::Training& training, std::size_t t,
                std::int64_t steps);
+  /// Sums over the ranks of a unit of so many float32 numbers, and gathers of all ranks' together, `times`
+  /// times.
+  Tally& sums(std::int64_t numbers, std::int64_t times) {
+    return exchange(schedule::sums_over_ranks, numbers, times);
+  }
+  Tally& gathers(std::int64_t numbers, std::int64_t times) {
+    return exchange(schedule::gathers_of_ranks, numbers, times);
+  }
   /// Products with the Hessian of the loss over `points` points, `chunk` at a time; `basis` vectors are held.
+  /// Of several ranks each has its own points' part of them.
   Tally& hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
                  std::int64_t basis, Rehearse rehearse);
   /// Gram matrices of `logits` logits: `rows` points with themselves and with `beside` others, `chunk` of
@@ -82,9 +95,8 @@ class Tally {
 
  private:
   void add(schedule::Work work, double all_flops, double bytes);
-  void output(const char* kind, std::size_t t, std::int64_t inputs, std::int64_t times, double flops,
-              double passing, Rehearse rehearse);
-  void exchange(std::int64_t numbers, std::int64_t times);
+  Tally& gathers_outputs(std::size_t t, std::int64_t inputs, std::int64_t times);
+  Tally& exchange(const char* kind, std::int64_t numbers, std::int64_t times);
   std::int64_t share(std::int64_t n) const { return comm::rows_a_rank(n, ranks_); }
   double theta_bytes() const { return 4.0 * static_cast<double>(study_->model.layout().size()); }
 

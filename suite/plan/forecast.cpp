@@ -23,6 +23,10 @@ constexpr double enough = 1.05;  // more ranks are useless where they end less t
 constexpr double data_set_bytes = 1700;
 constexpr double log_bytes_a_unit = 140;
 
+bool is_exchange(const schedule::Work& work) {
+  return work.kind == schedule::sums_over_ranks || work.kind == schedule::gathers_of_ranks;
+}
+
 bool is_vector(const std::string& name) { return name.starts_with("vector/"); }
 
 /// What a rank holds that has computed these units. Freed pieces stay with the process (main.cpp), large
@@ -90,6 +94,10 @@ void warn(Forecast& f, const Study& study, const Profile& profile, const Launch&
       f.warnings.push_back(
           fmt::format("{} of {} ranks idle: units take {} ranks each", row.idle, row.ranks, wide));
     }
+    if (row.waits_for_storage)
+      f.warnings.push_back(
+          fmt::format("{} ranks wait for the file system, which takes {} for what they store", row.ranks,
+                      duration(f.storage_seconds)));
     const int on_host = std::min(row.ranks, launch.ranks_per_host);
     if (row.memory * on_host > profile.memory_bytes) {
       const int fit = static_cast<int>(profile.memory_bytes / row.memory);
@@ -108,7 +116,7 @@ void warn(Forecast& f, const Study& study, const Profile& profile, const Launch&
 
 }  // namespace
 
-std::vector<double> unit_seconds(const std::vector<WorkUnit>& units, const Profile& profile) {
+std::vector<double> unit_seconds(const std::vector<WorkUnit>& units, const Profile& profile, int ranks) {
   const Host host{profile.cores, profile.threads_per_rank, profile.crowding};
   const double recorded_crowding = host.slowdown(profile.trace.ranks_per_host);
   std::vector<double> all;
@@ -120,6 +128,13 @@ std::vector<double> unit_seconds(const std::vector<WorkUnit>& units, const Profi
     } else {
       seconds += load.bytes_read / profile.read_bytes_per_second;
       for (const auto& work : load.work) {
+        if (is_exchange(work) && profile.together.ranks > 0) {
+          const double bytes = 4 * static_cast<double>(work.inputs);
+          seconds += work.calls * (work.kind == schedule::sums_over_ranks
+                                       ? profile.together.sum_seconds(bytes, ranks)
+                                       : profile.together.gather_seconds(bytes, ranks));
+          continue;
+        }
         const auto& rate = profile.rates.at(work.kind);
         seconds += work.calls * (rate.call_seconds + work.flops / rate.flops_per_second);
       }
@@ -141,7 +156,8 @@ std::vector<std::string> missing_rates(const std::vector<WorkUnit>& units, const
   std::set<std::string> missing;
   for (const auto* unit : untraced(units, profile)) {
     for (const auto& work : unit->load.work) {
-      if (!profile.rates.contains(work.kind)) missing.insert(work.kind);
+      const bool known = is_exchange(work) && profile.together.ranks > 0;
+      if (!known && !profile.rates.contains(work.kind)) missing.insert(work.kind);
     }
   }
   return {missing.begin(), missing.end()};
@@ -167,16 +183,25 @@ Forecast forecast(const Study& study, const std::vector<WorkUnit>& units,
   const double read = study_bytes(study) + vector_bytes(units);
   f.start_seconds = profile.start_seconds + read / profile.read_bytes_per_second;
   // Each unit's file is looked for at the start, and its header and its tensors are read at the end.
-  f.end_seconds = 4 * static_cast<double>(units.size()) * profile.open_seconds +
-                  f.results / profile.write_bytes_per_second;
+  const auto& together = profile.together;
+  const double results_rate = together.results_bytes_per_second > 0 ? together.results_bytes_per_second
+                                                                    : profile.write_bytes_per_second;
+  f.end_seconds = 4 * static_cast<double>(units.size()) * profile.open_seconds + f.results / results_rate;
+  // What the file system takes from all ranks together, however many they are.
+  const double of_units = f.stored - f.results;
+  f.storage_seconds = together.write_bytes_per_second > 0 ? of_units / together.write_bytes_per_second : 0;
 
   const auto row_of = [&](int n) {
     launch.ranks = n;
     const auto replayed = replay(units, seconds, launch, host);
     const double slow = host.slowdown(std::min(n, launch.ranks_per_host));
     Row row{n, launch.hosts(), n % wide};
-    row.units_seconds = replayed.seconds;
-    row.seconds = slow * f.start_seconds + replayed.seconds + f.end_seconds;
+    row.units_seconds = std::max(replayed.seconds, f.storage_seconds);
+    row.waits_for_storage = f.storage_seconds > replayed.seconds;
+    double start = slow * f.start_seconds;
+    if (together.read_bytes_per_second > 0)
+      start = std::max(start, profile.start_seconds + n * read / together.read_bytes_per_second);
+    row.seconds = start + row.units_seconds + f.end_seconds;
     row.memory = most_memory(study, units, replayed, launch.groups(), profile);
     row.units_a_rank = static_cast<double>(units.size()) / launch.groups();
     return row;

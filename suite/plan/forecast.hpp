@@ -13,9 +13,11 @@
 
 namespace taugrid::plan {
 
-/// Seconds of each unit on a host by itself, its reading, asking and committing included. Measured ones go
-/// before predicted ones.
-std::vector<double> unit_seconds(const std::vector<schedule::WorkUnit>& units, const Profile& profile);
+/// Seconds of each unit on a host by itself, of so many ranks, its reading, asking and committing included.
+/// Measured ones go before predicted ones. What ranks exchange takes what they measured together, or, where
+/// they have not, what memory does; sums beside a backward pass count whole.
+std::vector<double> unit_seconds(const std::vector<schedule::WorkUnit>& units, const Profile& profile,
+                                 int ranks);
 
 /// The kinds of work that the profile lacks and the units need, those that it has seconds of aside.
 std::vector<std::string> missing_rates(const std::vector<schedule::WorkUnit>& units, const Profile& profile);
@@ -32,16 +34,18 @@ struct Row {
   double efficiency = 0;     ///< against one group
   double memory = 0;         ///< bytes of the rank that needs most
   double units_a_rank = 0;
+  bool waits_for_storage = false;
 };
 
 struct Forecast {
   std::vector<Row> rows;
   double start_seconds = 0, end_seconds = 0;  ///< of one group, before and after the units
   double longest_chain = 0;                   ///< seconds
-  int useful_ranks = 0;                       ///< more end less than 5 % sooner
-  double stored = 0;                          ///< bytes of the run folder
-  std::int64_t files = 0;                     ///< in it, logs aside
-  double results = 0;                         ///< bytes of results.h5 among them
+  double storage_seconds = 0;  ///< of all units' files, as fast as ranks together write; 0: not known
+  int useful_ranks = 0;        ///< more end less than 5 % sooner
+  double stored = 0;           ///< bytes of the run folder
+  std::int64_t files = 0;      ///< in it, logs aside
+  double results = 0;          ///< bytes of results.h5 among them
   std::vector<std::string> warnings;
 };
 

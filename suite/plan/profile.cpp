@@ -6,7 +6,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "suite/config/config.hpp"
@@ -57,6 +59,7 @@ class Table {
     return value.get<std::string>();
   }
   Table table(const std::string& key) const { return {find(key), where_ + ": " + key}; }
+  const std::string& where() const { return where_; }
   std::vector<std::string> keys() const {
     std::vector<std::string> all;
     for (const auto& [key, value] : json_.items()) all.push_back(key);
@@ -81,7 +84,61 @@ class Table {
   std::string where_;
 };
 
+/// Calls of these seconds by their bytes: of a case "…/all_reduce_4KiB" what its rate says.
+double seconds_of(const Together::Calls& calls, double bytes) {
+  const auto above = calls.lower_bound(bytes);
+  if (above == calls.begin()) return above->second;
+  const auto below = std::prev(above);
+  if (above == calls.end()) return below->second * bytes / below->first;
+  const double part = (bytes - below->first) / (above->first - below->first);
+  return below->second + part * (above->second - below->second);
+}
+
+/// How much more of its bytes crosses each link of a ring of `ranks` than of `measured`.
+double ring(int ranks, int measured) {
+  const auto part = [](int n) { return (n - 1.0) / n; };
+  return part(ranks) / part(measured);
+}
+
+Together::Calls calls_of(const Table& all, const std::string& key) {
+  Together::Calls calls;
+  const auto table = all.table(key);
+  for (const auto& bytes : table.keys()) {
+    double number = 0;
+    const auto* const end = bytes.data() + bytes.size();
+    if (const auto [stop, error] = std::from_chars(bytes.data(), end, number);
+        error != std::errc() || stop != end || !(number > 0) || !std::isfinite(number))
+      throw InputError(fmt::format("{}: {} is no number of bytes", table.where(), bytes.substr(0, 40)));
+    calls[number] = table.number(bytes, 0, true);
+  }
+  return calls;
+}
+
+Json as_json(const Together::Calls& calls) {
+  auto json = Json::object();
+  for (const auto& [bytes, seconds] : calls) json[fmt::format("{:.0f}", bytes)] = seconds;
+  return json;
+}
+
+Together together_of(const Table& table) {
+  Together found;
+  found.ranks = table.count("ranks");
+  if (found.ranks < 2)
+    throw InputError(fmt::format("{}: ranks is {}; expected two or more", table.where(), found.ranks));
+  found.sums = calls_of(table, "sum_seconds");
+  found.gathers = calls_of(table, "gather_seconds");
+  found.write_bytes_per_second = table.number("write_bytes_per_second", 0);
+  found.read_bytes_per_second = table.number("read_bytes_per_second", 0);
+  found.results_bytes_per_second = table.number("results_bytes_per_second", 0);
+  return found;
+}
+
 }  // namespace
+
+double Together::sum_seconds(double bytes, int of) const { return seconds_of(sums, bytes) * ring(of, ranks); }
+double Together::gather_seconds(double bytes, int of) const {
+  return seconds_of(gathers.empty() ? sums : gathers, bytes) * ring(of, ranks);
+}
 
 Profile read_profile(const fs::path& path) {
   const auto where = path.string();
@@ -110,6 +167,7 @@ Profile read_profile(const fs::path& path) {
   p.read_bytes_per_second = all.number("read_bytes_per_second", 0, true);
   p.write_bytes_per_second = all.number("write_bytes_per_second", 0, true);
   p.process_bytes = all.number("process_bytes", 0);
+  if (all.has("together")) p.together = together_of(all.table("together"));
   const auto versions = all.table("versions");
   for (const auto& name : versions.keys()) p.versions[name] = versions.text(name);
   if (!all.has("units")) return p;
@@ -140,6 +198,13 @@ void write_profile(const fs::path& path, const Profile& p) {
   json["read_bytes_per_second"] = p.read_bytes_per_second;
   json["write_bytes_per_second"] = p.write_bytes_per_second;
   json["process_bytes"] = p.process_bytes;
+  if (const auto& t = p.together; t.ranks > 0)
+    json["together"] = {{"ranks", t.ranks},
+                        {"sum_seconds", as_json(t.sums)},
+                        {"gather_seconds", as_json(t.gathers)},
+                        {"write_bytes_per_second", t.write_bytes_per_second},
+                        {"read_bytes_per_second", t.read_bytes_per_second},
+                        {"results_bytes_per_second", t.results_bytes_per_second}};
   json["versions"] = Json(p.versions);
   if (!p.trace.seconds.empty()) {
     json["units"] = Json(p.trace.seconds);
@@ -147,6 +212,48 @@ void write_profile(const fs::path& path, const Profile& p) {
     if (!p.trace.config.empty()) json["units_config"] = p.trace.config;
   }
   store::write_atomically(path, json.dump(1) + "\n");
+}
+
+Together read_bench(const fs::path& path, const std::string& processor) {
+  const auto where = path.string();
+  const std::string expected =
+      "what mpirun -n N taugrid bench --filter '^(network|storage)/' --json FILE wrote";
+  const auto json = store::input_json(path, expected);
+  const Table all(json, where);
+  const auto context = all.table("context");
+  if (const auto on = context.text("processor"); on != processor)
+    throw InputError(
+        fmt::format("{}: was measured on {}; expected {}, as the profile has it", where, on, processor));
+  Together found;
+  found.ranks = context.count("ranks");
+  const auto cases = json.find("benchmarks");
+  if (cases == json.end() || !cases->is_array())
+    throw InputError(fmt::format("{}: benchmarks is no list; expected {}", where, expected));
+  for (const auto& one : *cases) {
+    const Table entry(one, where + ": benchmarks");
+    if (entry.text("run_type") != "aggregate") continue;
+    const auto name = entry.text("run_name");
+    const bool sums = name.starts_with("network/all_reduce_"),
+               gathers = name.starts_with("network/all_gather_");
+    const bool stored = name.starts_with("storage/");
+    if (!sums && !gathers && !stored) continue;
+    const double seconds = entry.number("real_time", 0) / 1e3, bytes = entry.number("bytes", 0);
+    if (seconds == 0 || bytes == 0)
+      throw InputError(fmt::format("{}: {} failed there; expected cases that did not", where, name));
+    if (stored) {
+      const double rate = bytes / seconds;
+      if (name == "storage/checkpoint_write") found.write_bytes_per_second = rate;
+      if (name == "storage/checkpoint_read") found.read_bytes_per_second = rate;
+      if (name == "storage/results_write") found.results_bytes_per_second = rate;
+      continue;
+    }
+    const double calls = entry.number("items_per_second", 0, true) * seconds;
+    (sums ? found.sums : found.gathers)[std::round(bytes / calls)] = seconds / calls;
+  }
+  if (found.ranks < 2 || found.sums.empty())
+    throw InputError(
+        fmt::format("{}: has no network/all_reduce case of two ranks or more; expected {}", where, expected));
+  return found;
 }
 
 Trace read_trace(const fs::path& results) {

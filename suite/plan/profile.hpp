@@ -21,6 +21,23 @@ struct Trace {
   std::string config;                     ///< the run's resolved configuration; empty: not known
 };
 
+/// What several ranks measured together with taugrid bench.
+struct Together {
+  /// Seconds of a call by its bytes, ascending, of so many ranks.
+  using Calls = std::map<double, double>;
+  int ranks = 0;        ///< 0: nothing was measured
+  Calls sums, gathers;  ///< bytes of a gather: what a rank has in the end
+  double write_bytes_per_second = 0,
+         read_bytes_per_second = 0;     ///< checkpoints of all ranks; 0: not measured
+  double results_bytes_per_second = 0;  ///< results.h5, likewise
+
+  /// Seconds of a call of `bytes` among `ranks`: between those measured along a line, beyond the largest at
+  /// its rate. A ring's part of the bytes that cross each link, 2(n − 1)/n of sums and (n − 1)/n of gathers,
+  /// takes another number of ranks into account.
+  double sum_seconds(double bytes, int ranks) const;
+  double gather_seconds(double bytes, int ranks) const;
+};
+
 struct Profile {
   std::string host, processor;
   std::string device =
@@ -37,12 +54,17 @@ struct Profile {
   double read_bytes_per_second = 1, write_bytes_per_second = 1;
   double process_bytes = 0;                     ///< of a process that holds nothing yet
   std::map<std::string, std::string> versions;  ///< of the program and its libraries
-  Trace trace;                                  ///< empty: none
+  Together together;
+  Trace trace;  ///< empty: none
 };
 
 /// Throws InputError, one line: FILE: KEY: what was expected.
 Profile read_profile(const std::filesystem::path& path);
 void write_profile(const std::filesystem::path& path, const Profile& profile);
+
+/// The cases network/… and storage/… of a file of `taugrid bench --json`, of two ranks or more on
+/// `processor`. Throws InputError.
+Together read_bench(const std::filesystem::path& path, const std::string& processor);
 
 /// The table /units of a finished run's results.h5, and RUN/config.toml where it is there. Throws InputError.
 Trace read_trace(const std::filesystem::path& results);

@@ -31,6 +31,7 @@ struct PlanOptions {
   std::vector<int> ranks;
   int ranks_per_host = 0;              ///< 0: as many as the host has cores for
   std::filesystem::path profile;       ///< a profile or a run's results.h5; empty: measured now
+  std::filesystem::path bench;         ///< of several ranks, JSON; empty: none
   std::filesystem::path save_profile;  ///< empty: not kept
   std::filesystem::path json;          ///< empty: none
   std::string device = "auto";

@@ -45,7 +45,8 @@ plan::Profile find_profile(comm::Runtime& runtime, const Listing& listing, const
   const auto where = options.profile.string();
   const auto config = listing.config.resolved();
   if (!options.profile.empty() && options.profile.extension() != ".h5") {
-    const auto profile = plan::read_profile(options.profile);
+    auto profile = plan::read_profile(options.profile);
+    if (!options.bench.empty()) profile.together = plan::read_bench(options.bench, profile.processor);
     plan::require_same_experiment(profile.trace, config, where);
     require_fitting(profile, listing, where);
     fmt::print("machine: {}, {} cores, {}; {}\n", profile.processor, profile.cores,
@@ -60,6 +61,7 @@ plan::Profile find_profile(comm::Runtime& runtime, const Listing& listing, const
   }
   const auto began = runtime.elapsed();
   auto profile = plan::calibrate(runtime, listing.study, plan::untraced(listing.units, traced));
+  if (!options.bench.empty()) profile.together = plan::read_bench(options.bench, profile.processor);
   profile.trace = traced.trace;
   profile.start_seconds = start_seconds;
   fmt::print("machine: {}, {} cores, {}; measured in {} with {} thread{} a rank{}\n", profile.processor,
@@ -118,6 +120,7 @@ void write_json(const std::filesystem::path& path, const Listing& listing, const
     json["units"].push_back({{"key", unit.key},
                              {"cost", unit.cost},
                              {"flops", unit.load.flops},
+                             {"bytes_exchanged", unit.load.bytes_exchanged()},
                              {"needs", unit.needs},
                              {"seconds", seconds[i]}});
   }
@@ -140,7 +143,7 @@ void describe(comm::Runtime& runtime, const PlanOptions& options) {
   const auto profile = find_profile(runtime, listing, options, age);
   if (!options.save_profile.empty()) plan::write_profile(options.save_profile, profile);
 
-  const auto seconds = plan::unit_seconds(listing.units, profile);
+  const auto seconds = plan::unit_seconds(listing.units, profile, study.settings.ranks_per_unit);
   listing.print_work(seconds);
   const auto results = experiments::contents_of(listing.experiments, study).size();
   const auto forecast =

@@ -30,6 +30,11 @@ struct Work {
   std::function<Rehearsal(const comm::Communicator& alone, std::int64_t inputs, std::int64_t width)> rehearse;
 };
 
+/// Kinds of work that ranks of a group do together, by numbers of float32: sums of what each has, and
+/// gathers, of which all ranks' numbers count.
+inline constexpr const char* sums_over_ranks = "exchange";
+inline constexpr const char* gathers_of_ranks = "gather";
+
 struct Load {
   std::vector<Work> work;
   double flops = 0;                     ///< of all ranks of the group together
@@ -39,6 +44,16 @@ struct Load {
   double working = 0;                   ///< bytes that a computation of it takes at most
   double held = 0;                      ///< bytes of files and edited models beside it
   std::map<std::string, double> keeps;  ///< bytes, by name, that a rank keeps for later units
+
+  /// Bytes that a rank sums and gathers with the others of its group, as Communicator::exchanged_bytes()
+  /// counts.
+  double bytes_exchanged() const {
+    double bytes = 0;
+    for (const auto& each : work)
+      if (each.kind == sums_over_ranks || each.kind == gathers_of_ranks)
+        bytes += 4 * each.calls * static_cast<double>(each.inputs);
+    return bytes;
+  }
 };
 
 }  // namespace taugrid::schedule

@@ -207,7 +207,7 @@ class Worker {
     const comm::Doing doing("unit " + unit.key);
     log_.info("start " + unit.key);
     const double start = runtime_.elapsed();
-    const double joules_before = joules_so_far();
+    const double joules_before = joules_so_far(), exchanged_before = group.exchanged_bytes();
     UnitContext context{group, runtime_.stop(), folder_.scratch_path(unit.key), progress_of(number, group)};
     store::create_folders(context.scratch);
     store::TensorFile file;
@@ -222,6 +222,7 @@ class Worker {
       throw;
     }
     const double seconds = runtime_.elapsed() - start;
+    const double exchanged = group.exchanged_bytes() - exchanged_before;
     const double joules = joules_of(group, joules_so_far() - joules_before);
     if (group.rank() == 0) {
       file.metadata["key"] = unit.key;
@@ -237,7 +238,8 @@ class Worker {
       folder_.commit(unit.key, file);
       discard_scratch(context.scratch);
     }
-    log_.info(fmt::format("end {} {:.3f} s", unit.key, seconds));
+    log_.info(fmt::format("end {} {:.3f} s{}", unit.key, seconds,
+                          exchanged > 0 ? fmt::format(", {:.0f} B exchanged", exchanged) : ""));
     return true;
   }
 

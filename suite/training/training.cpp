@@ -208,6 +208,11 @@ std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regim
   return all;
 }
 
+std::int64_t stretch_of_sums(std::int64_t gradient) {
+  constexpr std::int64_t smallest = std::int64_t{1} << 16, largest = std::int64_t{1} << 23;
+  return std::clamp(gradient / 8, smallest, largest);
+}
+
 std::int64_t step_inputs(const Study& study, const std::string& name, const Training& training,
                          std::size_t t) {
   const auto& r = study::regime(name);

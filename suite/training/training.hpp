@@ -86,6 +86,10 @@ std::vector<std::size_t> partners(const study::Study& study, std::size_t t);
 std::vector<std::size_t> penalised_tasks(const study::Study& study, const study::Regime& regime,
                                          const Training& training, std::size_t t);
 
+/// Numbers of one sum over ranks beside the backward pass, at least, of a gradient of so many: large enough for the
+/// network, small enough to begin early.
+std::int64_t stretch_of_sums(std::int64_t gradient);
+
 /// Inputs of one training step of task t, those of its penalty among them.
 std::int64_t step_inputs(const study::Study& study, const std::string& regime, const Training& training,
                          std::size_t t);

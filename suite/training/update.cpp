@@ -11,10 +11,6 @@
 namespace taugrid::training {
 namespace {
 
-// Numbers of one sum over ranks beside the backward pass: large enough for the network, small enough to begin
-// early.
-constexpr std::int64_t smallest_sum = std::int64_t{1} << 16, largest_sum = std::int64_t{1} << 23;
-
 constexpr double momentum = 0.1;  // with which stored statistics follow the batches': PyTorch's default
 
 std::variant<AdamW, GradientDescent> optimiser(const Training& training, const at::Tensor& theta,
@@ -54,8 +50,7 @@ Update::Update(const study::Study& study, const study::Regime& regime, const Tra
   if (group.size() == 1) return;
   const auto& layout = study.model.layout();
   const auto trained = study.trained_blocks(regime.name);
-  const auto stretch =
-      std::clamp<std::int64_t>(study::trained_parameters(trained, layout) / 8, smallest_sum, largest_sum);
+  const auto stretch = stretch_of_sums(study::trained_parameters(trained, layout));
   buckets_.emplace(layout, trained, stretch, [this](const at::Tensor& part) {
     sums_.push_back(group_.begin_all_reduce_sum(part, "gradient"));
   });

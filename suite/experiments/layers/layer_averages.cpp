@@ -142,6 +142,7 @@ class LayerAverages final : public Experiment {
     tally.holds(4 * (static_cast<double>(models + 2) * static_cast<double>(at_once) * layers_.numbers() +
                      static_cast<double>(study_.model.layout().size())) +
                 8 * static_cast<double>(rows));
+    tally.gathers(2 * rows, 1);
     const auto places = group(name);
     const auto numbers = numbers_of(layers_, places);
     return tally.stores(numbers);

@@ -233,6 +233,7 @@ Tally LayerProducts::tally(std::size_t t) const {
   tally.holds(4 * (static_cast<double>(single + 1) * static_cast<double>(at_once) * layers_.numbers() +
                    static_cast<double>(held * study_.model.layout().size())) +
               stored);
+  tally.gathers(static_cast<std::int64_t>(stored / 4), 1);  // about: the rows of points, in double
   return tally.stores(static_cast<std::int64_t>(stored), 1);
 }
 

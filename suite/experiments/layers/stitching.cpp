@@ -164,7 +164,7 @@ class Stitching final : public Experiment {
     const auto below = 1 + (linear ? 3 * models : a() * (models + negated));
     const auto kept = ((linear ? 2 : 1) * models + 3) * std::min(n, batch) * b();
     Tally tally(study_);
-    tally.sample(data, Split::test, n).vectors(name, seen.models).forward(data, n, above + below);
+    tally.sample(data, Split::test, n).vectors(name, seen.models).forward_apart(data, n, above + below);
     tally.statistics(name, {seen.models.front()}, linear ? 0 : a() * (models + negated));
     const double state = cost.passing() / 4;  // of a transformer's pass, a state or less
     tally.holds(4 *

@@ -110,14 +110,14 @@ class Heads final : public Experiment {
 
   Tally tally(std::size_t t) const {
     const auto numbers = head_numbers(t);
-    Tally tally(study_);
-    if (how_.with_body) {
-      // Each rank of a group takes every step, whole.
+    if (how_.with_body) {  // each rank of a group takes every step, whole
       training::Training how{};
-      how.batch = how_.batch * study_.settings.ranks_per_unit;
+      how.batch = how_.batch;
+      Tally tally(study_, 1);
       tally.train("standard", how, t, how_.steps).forward(t, test_points(t));
       return tally.stores(numbers + how_.steps, 4);
     }
+    Tally tally(study_);
     const auto features = points(t) * study_.model.encoder().width();
     tally.forward(t, points(t)).holds(4.0 * static_cast<double>(features + 5 * numbers));
     // Each rank of a group takes every step, whole: the features are shared out, the head is not.

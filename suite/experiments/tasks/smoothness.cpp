@@ -56,10 +56,12 @@ class Smoothness final : public Experiment {
         const auto n = study_.samples.size(t, Split::train, points_);
         auto tally = Tally(study_).sample(t, Split::train, n, chunk_).stores(3);
         if (!model.start) tally.vectors(model.name, {t});
-        tally.hessian(model.linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
-                      [this, &model, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
-                        return rehearse(model, t, inputs);
-                      });
+        tally
+            .hessian(model.linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
+                     [this, &model, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
+                       return rehearse(model, t, inputs);
+                     })
+            .sums(study_.free_parameters(), products());
         units.push_back(
             unit(smoothness_key(model.name, study_.tasks.name(t)), tally,
                  model.start ? std::vector<std::string>{} : study_.vectors.needs(model.name, {t}),

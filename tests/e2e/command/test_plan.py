@@ -4,8 +4,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,67 @@ def test_storage_and_files_of_a_real_run(world: World, papers_folder: Path, tmp_
     assert made["files"] == len(files) - len(logs)
     assert made["results_bytes"] == pytest.approx((papers_folder / "results.h5").stat().st_size, rel=0.3)
     assert made["stored_bytes"] == pytest.approx(sum(path.stat().st_size for path in files), rel=0.2)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two ranks here measured together."""
+    path = tmp_path_factory.mktemp("bench") / "bench.json"
+    done = run(2, "bench", "--filter", "^(network|storage)/", "--json", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_the_plan_of_four_ranks_with_two_a_unit(world: World, bench: Path, tmp_path: Path) -> None:
+    """What ranks sum and gather, and what is stored, is what the run counts of it, unit by unit."""
+    two = ("--set", "run.ranks_per_unit=2")
+    saved = tmp_path / "profile.json"
+    made = planned(tmp_path, world.papers, "--ranks", "4", "--bench", bench, "--save-profile", saved, *two)
+    done = run(4, "run", world.papers, "--run-dir", tmp_path / "run", *two)
+    assert done.returncode == 0, done.stderr
+    counted: dict[str, float] = {}
+    for log in (tmp_path / "run" / "log").iterdir():
+        for key, exchanged in re.findall(r" end (\S+) [\d.]+ s, (\d+) B exchanged", log.read_text()):
+            counted[key] = float(exchanged)  # the same on both ranks of a unit
+    told = {unit["key"]: unit["bytes_exchanged"] for unit in made["units"]}
+    wrong = {key: (told[key], counted.get(key, 0)) for key in told if not key.startswith("smoothness/")
+             and told[key] != pytest.approx(counted.get(key, 0), rel=0.02, abs=1000)}
+    assert not wrong, wrong
+    iterations = [key for key in told if key.startswith("smoothness/")]  # told are those that it may take
+    assert all(counted[key] <= told[key] + 500 for key in iterations) and sum(counted.values()) > 1e7
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and path.parent.name != "log"]
+    assert made["stored_bytes"] == pytest.approx(sum(path.stat().st_size for path in files), rel=0.2)
+
+    again = planned(tmp_path, world.papers, "--ranks", "4", "--profile", saved, *two)
+    assert again["plan"] == made["plan"]
+    slow = json.loads(saved.read_text())
+    slow["together"]["sum_seconds"] = {key: 1e3 * x for key, x in slow["together"]["sum_seconds"].items()}
+    slow["together"]["write_bytes_per_second"] = 10
+    saved.write_text(json.dumps(slow))
+    slower = planned(tmp_path, world.papers, "--ranks", "4", "--profile", saved, *two)
+    training = [key for key in told if key.startswith("finetune/")]
+    seconds = [{unit["key"]: unit["seconds"] for unit in plan["units"]} for plan in (made, slower)]
+    assert all(seconds[1][key] > seconds[0][key] for key in training)
+    assert any("4 ranks wait for the file system" in line for line in slower["warnings"])
+
+
+@pytest.mark.parametrize(("change", "expected"), [
+    (lambda made: made["context"].update(processor="another"), "was measured on another; expected "),
+    (lambda made: made.update(benchmarks=[]), "has no network/all_reduce case of two ranks or more"),
+    (lambda made: made["context"].update(ranks=1), "has no network/all_reduce case of two ranks or more"),
+    (lambda made: made.update(benchmarks={}), "benchmarks is no list"),
+    (lambda made: made["benchmarks"][-1].update(real_time=0), "failed there"),
+    (lambda made: made.pop("context"), "context is missing"),
+])
+def test_a_bench_that_is_none_is_refused(world: World, bench: Path, tmp_path: Path, change: Callable[[Any], Any],
+                                         expected: str) -> None:
+    made = json.loads(bench.read_text())
+    change(made)
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(made))
+    done = plan(world.experiment, "--ranks", "2", "--bench", path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert f"{path}: " in done.stderr and expected in done.stderr
 
 
 def test_of_a_sample_larger_than_the_bound_a_batch_is_counted(tmp_path: Path) -> None:

@@ -119,14 +119,50 @@ TEST_F(ProfileTest, SecondsAreCallsAndFlopsOrThoseRecorded) {
   unit.load.bytes_read = 2e9;
   unit.load.bytes_stored = 1e7;
   // 0.125 asking, 0.1 storing, 2 reading, 10 · 0.5 training, 3 · (0.5 + 0.1) forward.
-  EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile)[0], 0.125 + 0.1 + 2 + 5 + 1.8);
+  EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile, 1)[0], 0.125 + 0.1 + 2 + 5 + 1.8);
   // Two ranks of two threads filled the host's four cores when this one was recorded.
   unit.key = "finetune/linear/a";
-  EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile)[0], 0.125 + 0.1 + 12.5 / 1.25);
+  EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile, 1)[0], 0.125 + 0.1 + 12.5 / 1.25);
   EXPECT_TRUE(missing_rates({unit}, profile).empty());
   unit.key = "other";
   unit.load.work.push_back({"gram", 1, 4, 2, 1e8, nullptr});
   EXPECT_EQ(missing_rates({unit}, profile), std::vector<std::string>{"gram"});
+}
+
+TEST_F(ProfileTest, WhatRanksExchangeTakesWhatTheyMeasuredTogether) {
+  profile.together.ranks = 2;
+  profile.together.sums = {{8, 1e-5}, {4096, 2e-5}, {1 << 20, 1e-3}};
+  profile.together.gathers = {{4096, 1e-5}, {1 << 20, 5e-4}};
+  const auto& together = profile.together;
+  EXPECT_DOUBLE_EQ(together.sum_seconds(4, 2), 1e-5);
+  EXPECT_DOUBLE_EQ(together.sum_seconds(4096, 2), 2e-5);
+  EXPECT_DOUBLE_EQ(together.sum_seconds((4096 + (1 << 20)) / 2.0, 2), (2e-5 + 1e-3) / 2);
+  EXPECT_DOUBLE_EQ(together.sum_seconds(8 << 20, 2), 8e-3);
+  // Of four ranks 3/4 of the bytes cross a link, and of sums twice as many, of two 1/2.
+  EXPECT_DOUBLE_EQ(together.sum_seconds(1 << 20, 4), 1.5e-3);
+  EXPECT_DOUBLE_EQ(together.gather_seconds(4096, 4), 1.5e-5);
+
+  schedule::WorkUnit unit{"finetune/linear/b", 1, {}, {}};
+  unit.load.work = {{schedule::sums_over_ranks, 10, 1 << 18, 0, 1, nullptr},
+                    {schedule::gathers_of_ranks, 4, 1024, 0, 1, nullptr}};
+  EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile, 2)[0], 0.125 + 10 * 1e-3 + 4 * 1e-5);
+  EXPECT_DOUBLE_EQ(unit.load.bytes_exchanged(), 10 * 1048576.0 + 4 * 4096.0);
+  EXPECT_TRUE(missing_rates({unit}, profile).empty());
+
+  profile.together.results_bytes_per_second = 1e7;
+  write_profile(path, profile);
+  const auto again = read_profile(path).together;
+  EXPECT_EQ(again.ranks, 2);
+  EXPECT_EQ(again.sums, together.sums);
+  EXPECT_EQ(again.gathers, together.gathers);
+  EXPECT_EQ(again.results_bytes_per_second, 1e7);
+  std::ifstream in(path);
+  auto spoilt = nlohmann::json::parse(in);
+  spoilt["together"]["sum_seconds"]["many"] = 1;
+  EXPECT_EQ(problem_of(spoilt.dump()), path.string() + ": together: sum_seconds: many is no number of bytes");
+  spoilt["together"]["sum_seconds"].erase("many");
+  spoilt["together"]["ranks"] = 1;
+  EXPECT_EQ(problem_of(spoilt.dump()), path.string() + ": together: ranks is 1; expected two or more");
 }
 
 TEST_F(ProfileTest, ATraceOfAnotherExperimentIsRefused) {
