@@ -167,8 +167,11 @@ bool KthMagnitude::choose_bracket() {
   // Above the last bin is nothing.
   high_ = static_cast<std::uint32_t>(high) << detail::sample_shift;
   constexpr double few = 1.0 / 8, spare = 1.25;
+  constexpr double most_held = 1 << 24;  // numbers, whatever the vector's length: 64 MiB
   if (all == 0 || inside > few * all) return false;
-  inside_.reserve(static_cast<std::size_t>(spare * inside / all * static_cast<double>(length_)));
+  const double held = spare * inside / all * static_cast<double>(length_);
+  if (held > most_held) return false;
+  inside_.reserve(static_cast<std::size_t>(held));
   return true;
 }
 

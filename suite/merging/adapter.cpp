@@ -15,6 +15,8 @@
 #include <set>
 
 #include "suite/error.hpp"
+#include "suite/merging/base_layers.hpp"
+#include "suite/merging/layers.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/input_json.hpp"
 #include "suite/store/quoted.hpp"
@@ -282,8 +284,7 @@ void Adapter::read_tensors(const Configuration& configuration, const store::Tens
   }
   if (pieces.empty()) throw InputError(file.string() + ": holds no tensors; expected those of an adapter");
   const auto prefix = prefix_of(targets, theta0, file);
-  const auto json = store::input_json(theta0.folder() / "config.json", "the configuration of the base");
-  const bool tied = json.value("tie_word_embeddings", Json()) == true;
+  const BaseLayers base_layers(theta0.folder(), theta0.has("lm_head.weight"));
   for (const auto& [name, piece] : pieces) {
     using Role = Piece::Role;
     if (piece.role == Role::original) {
@@ -304,11 +305,17 @@ void Adapter::read_tensors(const Configuration& configuration, const store::Tens
       continue;
     }
     place = name;
-    if (piece.role == Role::whole) continue;
     change.embedding = piece.role == Role::embedding_a || piece.role == Role::embedding_b;
-    if (change.embedding && tied)
+    const auto& of_base = theta0.tensors().at(prefix.of(tensor_of(piece)));
+    const bool tied = of_base.shape.size() == 2 && base_layers.tied.contains(of_base.shape[0]) &&
+                      !layer_named_in(tensor_of(piece));
+    if (tied && is_before_layers(tensor_of(piece)))
       refuse(name, "adapts the embeddings alone, and " + theta0.folder().string() +
                        " ties them to its head (tie_word_embeddings), which would change too");
+    if (tied)
+      refuse(name, "adapts the head alone, and " + theta0.folder().string() +
+                       " ties it to its embeddings (tie_word_embeddings), as which it would be read");
+    if (piece.role == Role::whole) continue;
     change.scale = configuration.alpha_of(piece.module);
   }
 }

@@ -14,9 +14,9 @@
 #include <set>
 
 #include "suite/error.hpp"
+#include "suite/merging/base_layers.hpp"
 #include "suite/merging/layers.hpp"
 #include "suite/store/adapter_writer.hpp"
-#include "suite/store/input_json.hpp"
 #include "suite/store/quoted.hpp"
 
 namespace taugrid::merging {
@@ -29,47 +29,6 @@ constexpr double rounding = 1e-5;  // of float32 numbers that were added up, at 
 
 std::string module_of(const std::string& name) { return name.substr(0, name.rfind('.')); }
 std::string last_step(const std::string& name) { return name.substr(name.rfind('.') + 1); }
-
-/// Calls see(value) with what any object of the configuration says of the key.
-template <class See>
-void each_said(const Json& json, const std::string& key, const See& see) {
-  if (!json.is_object()) return;
-  for (const auto& [name, value] : json.items()) {
-    if (name == key) see(value);
-    each_said(value, key, see);
-  }
-}
-
-/// What the base's configuration says of its layers.
-struct Told {
-  bool has_conv1d = false;        ///< layers of GPT-2 and its like store their weights transposed
-  std::set<std::int64_t> tied{};  ///< sizes of vocabularies whose embeddings are the head, too
-
-  /// Where a configuration does not say, transformers ties the two; families that do not are written with
-  /// both.
-  Told(const fs::path& base, bool stores_head) {
-    const auto json = store::input_json(base / "config.json", "the configuration of the base");
-    each_said(json, "model_type", [&](const Json& type) {
-      for (const auto* known : {"gpt2", "openai-gpt", "imagegpt", "decision_transformer"})
-        has_conv1d = has_conv1d || type == known;
-    });
-    bool ties = false, unsaid = true, has_head = !json.contains("architectures");
-    each_said(json, "tie_word_embeddings", [&](const Json& value) {
-      unsaid = false;
-      ties = ties || value == true;
-    });
-    ties = ties || (unsaid && !stores_head);
-    each_said(json, "architectures", [&](const Json& named) {
-      const auto text = named.dump(-1, ' ', true, Json::error_handler_t::replace);
-      for (const auto* part : {"LM", "ForConditionalGeneration", "ForPreTraining"})
-        has_head = has_head || text.find(part) != std::string::npos;
-    });
-    if (!ties || !has_head) return;
-    each_said(json, "vocab_size", [&](const Json& size) {
-      if (size.is_number_integer()) tied.insert(size.get<std::int64_t>());
-    });
-  }
-};
 
 /// What becomes of a tensor that changed.
 enum class Part { product, embedding, module, bias, none };
@@ -375,7 +334,7 @@ class Writing {
   const Stage& stage_;
   const fs::path& folder_;
   const std::function<void()>& go_on_;
-  Told told_;
+  BaseLayers told_;
   std::vector<const Adapter*> adapters_;
   bool are_adapters_ = false, transposed_ = false;
   std::optional<store::MappedTensors> kept_;

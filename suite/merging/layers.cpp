@@ -49,6 +49,7 @@ std::map<std::string, std::int64_t> stacks_of(const store::TensorFolder& model) 
 }
 
 bool is_before_layers(const std::string& name) {
+  if (name.find("embed_out") != std::string::npos) return false;  // the head of GPT-NeoX
   for (const char* part : {"embed", "wte", "wpe"})
     if (name.find(part) != std::string::npos) return true;
   return false;

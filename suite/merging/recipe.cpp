@@ -17,6 +17,7 @@
 
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
+#include "suite/merging/adapter.hpp"
 #include "suite/merging/adapter_output.hpp"
 #include "suite/merging/layers.hpp"
 #include "suite/merging/mergekit_recipe.hpp"
@@ -394,16 +395,16 @@ void edit_configuration(const Recipe& recipe, const std::vector<std::unique_ptr<
           fmt::format("{}: does not say the model's {} layers (num_hidden_layers, n_layer, num_layers, "
                       "n_layers); expected one that slices can change",
                       (recipe.base / "config.json").string(), before));
-    // What is said of each layer, such as its kind of attention, goes with it.
-    if (json.contains("layer_types") && json["layer_types"].is_array() &&
-        std::ssize(json["layer_types"]) == before) {
-      auto types = nlohmann::ordered_json::array();
+    // What is said of each layer, such as its kind of attention, goes with it: every list with an entry a layer.
+    for (auto& entry : json) {
+      if (!entry.is_array() || std::ssize(entry) != before) continue;
+      auto kept = nlohmann::ordered_json::array();
       for (const auto& slice : recipe.slices) {
         const auto range = slice.sources.front().layers;
         for (auto layer = range.begin; layer < range.end(); ++layer)
-          types.push_back(json["layer_types"][static_cast<std::size_t>(std::min(layer, before - 1))]);
+          kept.push_back(entry[static_cast<std::size_t>(std::min(layer, before - 1))]);
       }
-      json["layer_types"] = types;
+      entry = kept;
     }
   }
   store::write_atomically(config, json.dump(2) + "\n");
@@ -468,6 +469,9 @@ Recipe read_config(config::Config config, bool needs_out) {
       root.refuse("base_model",
                   fmt::format("missing; expected the folder of θ0, which {}{} needs", recipe.method_name,
                               recipe.method->needs_start() ? "" : " with lambda"));
+    for (const auto& model : recipe.models)
+      if (Adapter::is_in(model))
+        root.refuse("base_model", "missing; expected the model that the adapter " + model.string() + " is of");
     recipe.base = recipe.models[recipe.slices.front().sources.front().model];
   }
   if ((recipe.is_sliced || recipe.adds_models) && !recipe.method->needs_start() && !recipe.is_of_models())

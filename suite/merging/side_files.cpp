@@ -49,6 +49,19 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+/// Whether a module of a sentence model has weights of its own, as far as modules.json tells: pooling and
+/// norms have none.
+bool has_weights(const fs::path& base, const fs::path& folder) {
+  const auto modules =
+      store::input_json(base / "modules.json", "a sentence model's list of modules", store::JsonKind::list);
+  for (const auto& module : modules) {
+    if (!module.is_object() || module.value("path", Json()) != folder.string()) continue;
+    const auto type = module.value("type", Json()).dump();
+    return type.find("Pooling") == std::string::npos && type.find("Normalize") == std::string::npos;
+  }
+  return true;
+}
+
 /// Whether anything has this name, be it a link that leads nowhere: whoever reads it says what it is.
 bool is_listed(const fs::path& path) {
   std::error_code error;
@@ -152,7 +165,8 @@ void copy_side_files(const fs::path& base, const std::vector<fs::path>& models, 
   std::error_code error;
   for (fs::directory_iterator entry(base, error), end; !error && entry != end; entry.increment(error)) {
     const auto name = entry->path().filename().string();
-    if (is_known(name)) names.insert(name);
+    std::error_code unknown;  // a link that leads nowhere is said where it is read
+    if (is_known(name) && !entry->is_directory(unknown)) names.insert(name);
   }
   if (error) throw InputError(base.string() + ": cannot be listed: " + error.message());
   for (const auto& name : names) carry_over(base / name, to / name, go_on);
@@ -170,7 +184,14 @@ void copy_side_files(const fs::path& base, const std::vector<fs::path>& models, 
     if (is_listed(base / folder / "config.json"))
       carry_over(base / folder / "config.json", to / folder / "config.json", go_on);
     const auto weights = folder / "model.safetensors";
-    if (!is_listed(base / weights)) continue;
+    if (!is_listed(base / weights)) {
+      if (has_weights(base, folder) && is_listed(base / folder / "pytorch_model.bin"))
+        throw InputError(
+            (base / folder / "pytorch_model.bin").string() +
+            ": is a pickle, which is not read; expected model.safetensors: save the model again with "
+            "sentence-transformers");
+      continue;
+    }
     for (const auto& model : models) {
       if (!are_equal(base / weights, model / weights, go_on))
         throw InputError(

@@ -125,7 +125,6 @@ double Stage::value(const std::string& key, const std::string& tensor, const Rec
 Stage::Parameters Stage::parameters_of(const std::string& tensor) const {
   Parameters parameters;
   for (const auto& source : slice_.sources) parameters.weights.push_back(value("weight", tensor, &source));
-  parameters.lambda = value("lambda", tensor, nullptr);
   std::set<std::string> keys;  // of which the method itself does not have the value
   for (const auto& [key, setting] : recipe_.shared)
     if (!is_plain(setting)) keys.insert(key);
@@ -199,6 +198,7 @@ void Stage::plan() {
   const auto& tensors = vectors_->tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     auto parameters = parameters_of(tensors[i].name);
+    lambdas_.push_back(value("lambda", tensors[i].name, nullptr));
     if (!runs_.empty() && runs_.back().parameters == parameters) {
       runs_.back().end = i + 1;
       continue;
@@ -211,6 +211,20 @@ void Stage::plan() {
     method->check_values(recipe_.where, parameters.weights.size());
     runs_.push_back({i, i + 1, std::move(parameters), std::move(method)});
   }
+  require_one_vector();
+}
+
+// Each run and each slice is merged by itself.
+void Stage::require_one_vector() const {
+  if (runs_.size() < 2 && recipe_.slices.size() < 2) return;
+  const bool spans =
+      std::any_of(runs_.begin(), runs_.end(), [](const Run& run) { return run.method->spans_tensors(); });
+  if (!spans) return;
+  throw InputError(fmt::format(
+      "{}: {}, and {} looks at the whole vector; expected scope = \"tensor\", and of a sign's election "
+      "zero_sign = \"positive\" or \"nobody\"",
+      recipe_.where, runs_.size() > 1 ? "numbers differ between tensors" : "slices are merged one by one",
+      recipe_.method_name));
 }
 
 Merged Stage::each_run(const See& see) const {
@@ -220,9 +234,8 @@ Merged Stage::each_run(const See& see) const {
     const auto at = [&](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
     const PartOfVectors part(*vectors_, {at(run.begin), at(run.end)});
     if (part.length() == 0) continue;
-    const auto merged =
-        run.method->merge(part, run.parameters.weights,
-                          [&](std::int64_t begin, const at::Tensor& tau) { see(run, begin, tau); });
+    const auto merged = run.method->merge(
+        part, run.parameters.weights, [&](std::int64_t begin, const at::Tensor& tau) { see(begin, tau); });
     nonzero += merged.density * static_cast<double>(part.length());
     visited += merged.passes * static_cast<double>(part.length());
   }
@@ -231,18 +244,34 @@ Merged Stage::each_run(const See& see) const {
 }
 
 Merged Stage::merge(const Write& write) const {
-  return each_run([&](const Run& run, std::int64_t begin, const at::Tensor& tau) {
-    vectors_->add_to_theta0(begin, tau, run.parameters.lambda, write);
+  const auto& tensors = vectors_->tensors();
+  return each_run([&](std::int64_t begin, const at::Tensor& tau) {
+    const auto end = begin + tau.numel();
+    auto first =
+        std::upper_bound(tensors.begin(), tensors.end(), begin,
+                         [](std::int64_t place, const auto& each) { return place < each.range.end(); });
+    // Tensors of one λ together.
+    for (auto at = begin; at < end;) {
+      const auto lambda = lambdas_[static_cast<std::size_t>(first - tensors.begin())];
+      while (first != tensors.end() && first->range.begin < end &&
+             lambdas_[static_cast<std::size_t>(first - tensors.begin())] == lambda)
+        ++first;
+      const auto until = first == tensors.end() ? end : std::min(end, first->range.begin);
+      vectors_->add_to_theta0(at, tau.narrow(0, at - begin, until - at), lambda, write);
+      at = until;
+    }
   });
 }
 
 Merged Stage::merge_vectors(const Write& write) const {
-  return each_run([&](const Run& run, std::int64_t begin, const at::Tensor& tau) {
+  std::map<std::string, double> lambda;
+  for (std::size_t i = 0; i < lambdas_.size(); ++i) lambda[vectors_->tensors()[i].name] = lambdas_[i];
+  return each_run([&](std::int64_t begin, const at::Tensor& tau) {
     vectors_->each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
       at::Tensor own;
       write(name, from,
             is_of_models_ ? at::sub(part, start_.numbers(name, from, part.numel(), own).to(at::kFloat))
-                          : at::mul(part, run.parameters.lambda));
+                          : at::mul(part, lambda.at(name)));
     });
   });
 }
@@ -261,7 +290,7 @@ at::Tensor Stage::vector(std::size_t i) const {
   run->method->merge(part, run->parameters.weights, [&](std::int64_t begin, const at::Tensor& tau) {
     merged.narrow(0, begin - tensor.range.begin, tau.numel()).copy_(tau);
   });
-  return merged.mul_(run->parameters.lambda);
+  return merged.mul_(lambdas_[i]);
 }
 
 std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const std::function<void()>& go_on) {

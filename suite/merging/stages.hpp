@@ -53,7 +53,6 @@ class Stage {
   /// What holds for a tensor.
   struct Parameters {
     std::vector<double> weights;
-    double lambda = 1;
     std::map<std::string, std::vector<double>> of_method;  ///< one value, or one a model
     bool operator==(const Parameters& other) const = default;
   };
@@ -64,8 +63,9 @@ class Stage {
     std::shared_ptr<const VectorMethod> method;
   };
 
-  using See = std::function<void(const Run&, std::int64_t, const at::Tensor&)>;
+  using See = std::function<void(std::int64_t, const at::Tensor&)>;
   Merged each_run(const See& see) const;
+  void require_one_vector() const;
   void require_takes_adapter(const Recipe::Source& source) const;
   void take_layers(Weights& model, const Recipe::Source& source, Place place) const;
   void plan();
@@ -86,6 +86,7 @@ class Stage {
   std::map<std::string, std::int64_t> stacks_;
   std::unique_ptr<CheckpointVectors> vectors_;
   std::vector<Run> runs_;
+  std::vector<double> lambdas_;  ///< of each tensor of the vectors
 };
 
 /// All of them, in the order of the merged model's layers.

@@ -29,6 +29,8 @@ class VectorMethod : public Method {
   virtual bool needs_start() const { return true; }
   /// Whether vectors of low rank, as adapters have them, leave the result undetermined.
   virtual bool needs_full_rank() const { return false; }
+  /// Whether what becomes of one tensor's numbers depends on those of others: cuts, norms, majorities.
+  virtual bool spans_tensors() const { return false; }
   virtual MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const;
   /// Throws InputError, beginning with `what`, where values that each of `count` models may have of its own
   /// contradict each other.

@@ -52,7 +52,7 @@ void remove_leftovers(const fs::path& run) {
   const auto leftover = [](const fs::directory_entry& entry) {
     const auto name = entry.path().filename().string();
     return entry.is_regular_file() && name.starts_with('.') &&
-           (name.find(".partial") != std::string::npos || name.starts_with(".owner."));
+           (store::is_temporary_name(name) || name.starts_with(".owner."));
   };
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(run)) {

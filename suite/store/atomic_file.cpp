@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "suite/error.hpp"
+#include "suite/store/input_file.hpp"
 
 namespace taugrid::store {
 
@@ -65,6 +66,12 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
   return path.parent_path() / name.append(".").append(tail.data());
 }
 
+bool is_temporary_name(const std::string& name) {
+  const auto dot = name.rfind('.');
+  return name.starts_with('.') && name.find(".partial.") != std::string::npos && name.size() - dot == 17 &&
+         name.find_first_not_of("0123456789abcdef", dot + 1) == std::string::npos;
+}
+
 void create_folders(const std::filesystem::path& folder) {
   std::error_code error;
   if (folder.empty() || std::filesystem::is_directory(folder, error)) return;
@@ -89,6 +96,8 @@ void publish(const std::filesystem::path& temporary, const std::filesystem::path
 
 AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(std::move(path)), temporary_(temporary_name(path_)) {
+  if (const auto kind = other_than_file(path_); !kind.empty())  // whose place a rename would take
+    throw InputError("cannot write " + path_.string() + ": is " + kind + "; expected a file");
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
     refuse(path_, errno);

@@ -49,6 +49,8 @@ void write_atomically(const std::filesystem::path& path, const std::function<voi
 /// A name under which a file is built: in the same folder, so that the rename is atomic. It ends in the host and a
 /// random number: process numbers repeat among hosts and containers. A new one at each call.
 std::filesystem::path temporary_name(const std::filesystem::path& path);
+/// Whether a file has a name that temporary_name() may have given it.
+bool is_temporary_name(const std::string& name);
 
 /// Makes the folder and those above it, and flushes the parent of each new one: else a file that was flushed could be
 /// gone with its folder after a power loss. Throws InputError.

@@ -347,7 +347,7 @@ Elementwise::Ranks Elementwise::ranks_of(std::size_t t, std::int64_t count) cons
     return {.kept = kept + outliers, .outliers = outliers};
   }
   return {.kept = trim.cut == "at_least" ? weights::ties_rank(density, count)
-                                         : std::max<std::int64_t>(share_of(density), 1),
+                                         : std::min(count, std::max<std::int64_t>(share_of(density), 1)),
           .outliers = 0};
 }
 

@@ -60,6 +60,7 @@ class Elementwise final : public VectorMethod {
   std::optional<RankedDrop> ranked = {};
 
   bool needs_start() const override { return !mean_of_models; }
+  bool spans_tensors() const override { return majority || (!trim.by_tensor && (trim.cuts() || keeps_norm)); }
 
   std::optional<double> factor(std::size_t count) const override;
   std::shared_ptr<const VectorMethod> with(const std::string& parameter,

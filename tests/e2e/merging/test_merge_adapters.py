@@ -340,12 +340,39 @@ def test_an_adapter_needs_its_base(tmp_path: Path) -> None:
     refused(tmp_path, launch.run(1, "merge", path), "a0", "adapter")
 
 
-def test_tied_embeddings_are_not_changed_unasked(tmp_path: Path) -> None:
-    """PEFT adapts the one and keeps the other; a file has both in one place."""
+def test_an_adapter_is_of_no_model_by_chance(tmp_path: Path) -> None:
+    """It would fit the first model, whose numbers it was not trained on."""
+    make(tmp_path, "alpha that is not the rank", 1)
+    shutil.copytree(tmp_path / "base", tmp_path / "other")
+    path = tmp_path / "recipe.toml"
+    path.write_text('merge_method = "linear"\nout = "out"\nmodels = [ { model = "other" }, { model = "a0" } ]\n')
+    refused(tmp_path, launch.run(1, "merge", path), "base_model", "the model that the adapter", "a0")
+
+
+@pytest.mark.parametrize("said", [True, False])
+@pytest.mark.parametrize("part", ["lora_embedding", "whole embeddings", "whole head"])
+def test_tied_embeddings_are_not_changed_unasked(tmp_path: Path, said: bool, part: str) -> None:
+    """PEFT adapts the one and keeps the other; a file has both in one place. Unsaid, transformers ties them."""
     make(tmp_path, "embeddings and a whole head", 1)
-    path = tmp_path / "base/config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"tie_word_embeddings": True}))
-    refused(tmp_path, merge(tmp_path, ["a0"], "out"), "embed_tokens", "ties them to its head")
+    path, weights = tmp_path / "base/config.json", tmp_path / "base/model.safetensors"
+    config = json.loads(path.read_text()) | {"tie_word_embeddings": True}
+    if not said:
+        del config["tie_word_embeddings"]
+        save_file({name: x for name, x in load_file(weights).items() if name != "lm_head.weight"}, weights)
+    path.write_text(json.dumps(config))
+    adapter = tmp_path / "a0/adapter_model.safetensors"
+    kept = {name: x for name, x in load_file(adapter).items()
+            if "o_proj" in name or (part == "lora_embedding" and "embedding" in name)}
+    if part == "whole embeddings":
+        kept["base_model.model.model.embed_tokens.weight"] = torch.ones(50, 24)
+    if part == "whole head" and said:
+        kept["base_model.model.lm_head.weight"] = torch.ones(50, 24)
+    save_file(kept, adapter)
+    done = merge(tmp_path, ["a0"], "out")
+    if part == "whole head" and not said:  # nothing is left that touches them
+        assert done.returncode == 0, done.stderr
+        return
+    refused(tmp_path, done, "ties it to its embeddings" if part == "whole head" else "ties them to its head")
 
 
 def test_what_the_other_models_lack(tmp_path: Path) -> None:

@@ -105,6 +105,8 @@ def test_side_files_are_those_that_a_model_needs(tmp_path: Path) -> None:
         "chat_template.jinja": "x",
         "additional_chat_templates/tools.jinja": "x",
         "LICENSE.txt": "x",
+        "1_Pooling/config.json": "{}",
+        "modules.json": '[{"path": ""}, {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]',
         "tokenizer_config.json": '{"auto_map": {"AutoTokenizer": ["tokenization_own.Slow", null]}}',
         "configuration_own.py": "",
         "tokenization_own.py": "",
@@ -123,6 +125,8 @@ def test_side_files_are_those_that_a_model_needs(tmp_path: Path) -> None:
         "checkpoint-5/config.json": "{}",
         "pytorch_model.bin": "x",
         "merged/config.json": "{}",
+        "LICENSES/MIT.txt": "x",
+        "1_Pooling/pytorch_model.bin": "x",
     }
     for name, text in (needed | others).items():
         (base / name).parent.mkdir(exist_ok=True)
@@ -150,6 +154,16 @@ def test_a_modules_own_weights_must_be_equal(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "out")
     write(tmp_path / "m0/2_Dense", {"linear.weight": torch.zeros(2, 2)})
     refused(tmp_path, merge(tmp_path, ["m0"]), "m0/2_Dense/model.safetensors", "not merged")
+
+
+def test_a_modules_weights_that_are_a_pickle_are_not_left_behind(tmp_path: Path) -> None:
+    base = write(tmp_path / "base", {"w": torch.ones(4)})
+    told = [{"path": ""}, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
+    (base / "modules.json").write_text(json.dumps(told))
+    (base / "2_Dense").mkdir()
+    (base / "2_Dense/pytorch_model.bin").write_text("x")
+    write(tmp_path / "m0", {"w": torch.ones(4)})
+    refused(tmp_path, merge(tmp_path, ["m0"]), "2_Dense/pytorch_model.bin", "is a pickle", "sentence-transformers")
 
 
 @pytest.mark.parametrize(
@@ -494,6 +508,16 @@ def test_out_is_neither_a_link_nor_an_input(tmp_path: Path) -> None:
         (tmp_path / "link").unlink()
     refused(tmp_path, merge(tmp_path, ["m0"], out="recipe.toml"), "there already")
     assert files_in(base) == ["config.json", "model.safetensors"] and not list((tmp_path / "theirs").iterdir())
+
+
+def test_what_is_no_file_keeps_its_place(tmp_path: Path) -> None:
+    """A rename would put a file there: in place of a device, where root writes."""
+    for name in ("a", "b"):
+        write(tmp_path / name, {"w": torch.ones(4)})
+    os.mkfifo(tmp_path / "pipe")
+    done = launch.run(1, "diff", tmp_path / "a", tmp_path / "b", "--json", tmp_path / "pipe")
+    launch.complaint(done, tmp_path / "pipe", "expected a file")
+    assert (tmp_path / "pipe").is_fifo() and not list(tmp_path.glob(".*"))
 
 
 def test_the_nearest_command_is_named() -> None:

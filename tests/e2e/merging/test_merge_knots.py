@@ -10,7 +10,7 @@ import launch
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from taugrid_analysis.quantities.merging import formulas
 from test_merge_adapters import make, merge, refused, tensors, written_out
 from test_merge_oracles import fusion_bench, quietly
@@ -53,6 +53,17 @@ def test_ties_on_aligned_matrices(tmp_path: Path, kind: str, density: float) -> 
     other = found(tmp_path, "plain")
     assert any(np.linalg.norm(other[name] - x) > 0.05 * np.linalg.norm(x)
                for name, x in found(tmp_path, "out").items() if x.any())
+
+
+@pytest.mark.parametrize("cut", ["at_least", "exact", "above"])
+def test_adapters_that_change_nothing_have_no_cut(tmp_path: Path, cut: str) -> None:
+    make(tmp_path, "rsLoRA", 2)
+    for name in ("a0", "a1"):
+        path = tmp_path / name / "adapter_model.safetensors"
+        save_file({key: x * ("lora_B" not in key) for key, x in load_file(path).items()}, path)
+    done = merge(tmp_path, ["a0", "a1"], "out", "ties", KNOTS + f'cut = "{cut}"\n')
+    assert done.returncode == 0, done.stderr
+    assert all(torch.equal(x, tensors(tmp_path / "base")[name]) for name, x in tensors(tmp_path / "out").items())
 
 
 def test_ties_as_fusion_bench_has_it(tmp_path: Path) -> None:

@@ -148,6 +148,54 @@ BITWISE = {
 }
 
 
+def test_a_head_that_is_called_an_embedding_is_the_last_slices(tmp_path: Path) -> None:
+    """GPT-NeoX's embed_out. mergekit asks for tensors that transformers no longer stores of it."""
+    for number, name in enumerate(("a", "b")):
+        torch.manual_seed(number)
+        transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(
+            hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48, vocab_size=100,
+        )).save_pretrained(tmp_path / name)
+    text = "slices:\n- sources: [{model: a, layer_range: [0, 1]}]\n- sources: [{model: b, layer_range: [1, 2]}]\n"
+    text += "merge_method: passthrough\ndtype: float32\n"
+    found, first, second = tensors(ours(tmp_path, text)), tensors(tmp_path / "a"), tensors(tmp_path / "b")
+    assert found.keys() == first.keys()
+    for name, x in found.items():
+        of_first = "embed_in" in name or "layers.0." in name
+        assert torch.equal(x, (first if of_first else second)[name]), name
+
+
+def in_toml(folder: Path, out: str, parameters: str, more: str = "") -> Tensors | str:
+    """What a recipe in TOML makes of a and b, or the line that says why not."""
+    shutil.rmtree(folder / out, ignore_errors=True)
+    path = folder / f"{out}.toml"
+    path.write_text(f'merge_method = "ties"\nbase_model = "base"\nout = "{out}"\nmodels = [ {{ model = "a"{more} }}, '
+                    f'{{ model = "b" }} ]\nparameters = {{ density = 0.3, {parameters} }}\n')
+    done = launch.run(1, "merge", path)
+    return tensors(folder / out) if done.returncode == 0 else done.stderr
+
+
+def test_lambda_by_layers_leaves_the_cut_of_the_whole_vector(llamas: Path) -> None:
+    whole = in_toml(llamas, "one", "lambda = 1.0")
+    each = in_toml(llamas, "each", "lambda = [ { filter = \"mlp\", value = 0.5 }, { filter = \"self_attn\", value = "
+                                   "[0.2, 0.9] }, { value = 1.5 } ]")
+    assert isinstance(whole, dict) and isinstance(each, dict), each
+    for name, start in tensors(llamas / "base").items():
+        factor = 0.5 if "mlp" in name else 1.5
+        if "self_attn" in name:
+            factor = 0.2 + 0.7 * int(name.split(".")[2]) / (LAYERS - 1)
+        tau = (whole[name].double() - start) * factor
+        assert (each[name].double() - start - tau).abs().max() < 1e-6 * max(1, float(start.abs().max())), name
+
+
+def test_weights_by_tensor_are_no_whole_vectors(llamas: Path) -> None:
+    """Else a cut would be of each run of tensors, and another one."""
+    weight = ', weight = [ { filter = "mlp", value = 0.5 }, { value = 1.0 } ]'
+    line = in_toml(llamas, "out", "lambda = 1.0", weight)
+    assert isinstance(line, str) and line.count("\n") == 1
+    assert 'numbers differ between tensors, and ties looks at the whole vector; expected scope = "tensor"' in line
+    assert isinstance(in_toml(llamas, "out", 'scope = "tensor", zero_sign = "positive"', weight), dict)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", BITWISE)
 def test_tensors_are_mergekits(name: str, dtype: str, llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:

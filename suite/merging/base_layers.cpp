@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/base_layers.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "suite/store/input_json.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Calls see(value) with what any object of the configuration says of the key.
+template <class See>
+void each_said(const Json& json, const std::string& key, const See& see) {
+  if (!json.is_object()) return;
+  for (const auto& [name, value] : json.items()) {
+    if (name == key) see(value);
+    each_said(value, key, see);
+  }
+}
+
+}  // namespace
+
+BaseLayers::BaseLayers(const std::filesystem::path& base, bool stores_head) {
+  const auto json = store::input_json(base / "config.json", "the configuration of the base");
+  each_said(json, "model_type", [&](const Json& type) {
+    for (const auto* known : {"gpt2", "openai-gpt", "imagegpt", "decision_transformer"})
+      has_conv1d = has_conv1d || type == known;
+  });
+  bool ties = false, unsaid = true, has_head = !json.contains("architectures");
+  each_said(json, "tie_word_embeddings", [&](const Json& value) {
+    unsaid = false;
+    ties = ties || value == true;
+  });
+  ties = ties || (unsaid && !stores_head);
+  each_said(json, "architectures", [&](const Json& named) {
+    const auto text = named.dump(-1, ' ', true, Json::error_handler_t::replace);
+    for (const auto* part : {"LM", "ForConditionalGeneration", "ForPreTraining"})
+      has_head = has_head || text.find(part) != std::string::npos;
+  });
+  if (!ties || !has_head) return;
+  each_said(json, "vocab_size", [&](const Json& size) {
+    if (size.is_number_integer()) tied.insert(size.get<std::int64_t>());
+  });
+}
+
+}  // namespace taugrid::merging

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What a base's config.json says of its layers, where adapters ask for it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+
+namespace taugrid::merging {
+
+struct BaseLayers {
+  bool has_conv1d = false;        ///< layers of GPT-2 and its like store their weights transposed
+  std::set<std::int64_t> tied{};  ///< sizes of vocabularies whose embeddings are the head, too
+
+  /// Where a configuration does not say, transformers ties the two; families that do not are written with
+  /// both. `stores_head`: whether the base's weights have a head of their own. Throws InputError.
+  BaseLayers(const std::filesystem::path& base, bool stores_head);
+};
+
+}  // namespace taugrid::merging
