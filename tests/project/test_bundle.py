@@ -72,6 +72,63 @@ def test_two_ranks_run_an_experiment_with_its_own_libraries(folder: Path, tmp_pa
     assert foreign == []
 
 
+# What a Debian has before anything is installed, but for the C++ library, and Python: of each package the files.
+BARE = ["base-files", "base-passwd", "bash", "coreutils", "dash", "grep", "libacl1", "libattr1", "libc-bin", "libc6",
+        "libexpat1", "libgmp10", "libpcre2-8-0", "libpython3.11-minimal", "libpython3.11-stdlib", "libselinux1",
+        "libtinfo6", "mawk", "python3.11-minimal", "python3-minimal", "sed", "zlib1g"]
+INSIDE = """
+root=$1 environment=$2 bundle=$3 world=$4; shift 4
+for folder in proc dev tmp opt/taugrid "$environment" "$world"; do mkdir -p "$root/$folder"; done
+mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/tmp" || exit
+mount --bind "$environment" "$root$environment" && mount --bind "$bundle" "$root/opt/taugrid" || exit
+mkdir -p "$root$world" && mount --bind "$world" "$root$world" || exit
+exec /usr/sbin/chroot "$root" "$@"
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of these packages and nothing else, as a root."""
+    folder = tmp_path_factory.mktemp("root")
+    for link in ("bin", "lib", "lib64", "sbin"):
+        (folder / "usr" / link).mkdir(parents=True)
+        (folder / link).symlink_to(f"usr/{link}")
+    listed = subprocess.run(["dpkg", "-L", *BARE], text=True, capture_output=True, check=True).stdout
+    named = {line for line in listed.splitlines() if line.startswith("/") and not line.startswith("/usr/share/")}
+    named |= {"/etc/alternatives/awk", "/usr/bin/awk", "/etc/ld.so.cache"}
+    files = sorted(name for name in named if os.path.islink(name) or os.path.isfile(name))
+    links = {"/bin", "/lib", "/lib64", "/sbin"}
+    (folder / "files").write_text("".join(f"{name}\n" for name in files if name not in links))
+    subprocess.run(f"tar -C / -cPf - -T {folder}/files | tar -C {folder} --keep-directory-symlink -xf - "
+                   "--transform 's|^/||' 2>/dev/null", shell=True, check=True)
+    (folder / "etc/ld.so.cache").unlink()
+    (folder / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
+    return folder
+
+
+def in_root(root: Path, folder: Path, world: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """The command with that root, in which the bundle lies in /opt/taugrid."""
+    apart = ["unshare", "--mount", "--pid", "--fork", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+    return run(*apart, "bash", "-c", INSIDE, "bash", root, sys.prefix, folder, world, *command, TMPDIR="/tmp")
+
+
+def test_a_fresh_root_with_nothing_else_installed_runs_it(root: Path, folder: Path, tmp_path: Path) -> None:
+    """Neither Open MPI nor a C++ library is there."""
+    import world as worlds
+
+    world = worlds.make(tmp_path / "world")
+    bare = in_root(root, folder, tmp_path, "/bin/sh", "-c", "command -v mpirun c++ gcc; ls /usr/lib/*/libstdc++*")
+    assert bare.stdout == "", bare.stdout
+    python = f"{sys.prefix}/bin/python"
+    done = in_root(root, folder, tmp_path, "/opt/taugrid/mpirun.sh", "--torch", python, "-q", "-n", "2",
+                   "--oversubscribe", "--bind-to", "none", "/opt/taugrid/taugrid.sh", "run", str(world.experiment),
+                   "--run-dir", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "run" / "results.h5").exists()
+    told = in_root(root, folder, tmp_path, "/opt/taugrid/taugrid.sh", "--torch", python, "info")
+    assert told.returncode == 0 and "libtorch" in told.stdout, told.stdout + told.stderr
+
+
 @pytest.mark.parametrize(("arguments", "expected"), [
     (["--torch", "/bin/false", "info"], "/bin/false has no torch; name a Python that has torch 2."),
     (["--torch"], "--torch names no Python; expected --torch PYTHON"),
