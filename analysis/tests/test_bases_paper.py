@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
 import shutil
@@ -290,6 +291,29 @@ def test_tables_of_several_architectures(tmp_path: Path, capsys: pytest.CaptureF
     for some in (runs[:1], runs):
         assert cli.main(["tables", *some, "--paper", "bases", "--pairs"]) == 2
         assert "--pairs" in capsys.readouterr().err
+
+
+def test_several_architectures_with_every_partition(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stored run that has the group, under the names of two models."""
+    stored = lzma.decompress((Path(__file__).parent / "recorded" / "every_group.h5.xz").read_bytes())
+    paths = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        paths.append(tmp_path / name / "results.h5")
+        paths[-1].write_bytes(stored)
+        with h5py.File(paths[-1], "r+") as file:
+            assert "every_partition" in file
+            file["model"].attrs["name"] = name
+    assert cli.main(["tables", *map(str, paths), "--paper", "bases"]) == 0, capsys.readouterr().err
+    assert "other" in capsys.readouterr().out
+    with h5py.File(paths[1], "r+") as file:
+        method = next(iter(file["every_partition"]))
+        regime = next(iter(file[f"every_partition/{method}"]))
+        file[f"every_partition/{method}/{regime}/sample_index"][0, 0] += 1
+    assert cli.main(["tables", *map(str, paths), "--paper", "bases"]) == 2
+    assert "has other test points" in capsys.readouterr().err
 
 
 def test_several_runs_of_one_model_or_of_other_points_are_refused(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import synthetic
 
-from taugrid_analysis.quantities.negation import kept
+from taugrid_analysis.quantities.negation import forgetting, kept
 from taugrid_analysis.quantities.negation import tables as negation_tables
 from taugrid_analysis.run.opened import Run
 
@@ -72,6 +72,17 @@ def test_the_table_prints_95_percent(schema2_folder: Path) -> None:
         assert text == f"{100 * value:.1f} ({100 * ends[0]:.1f} to {100 * ends[1]:.1f})"
     assert "paired" in table.notes[0] and "300 test points" in table.notes[0] and "95 %" in table.notes[1]
     assert {tuple(line[:2]) for line in table.shown()} >= {("linear", "[0,3]"), ("linear", "α = 1")}
+
+
+def test_one_that_was_not_negated_at_one_has_no_row_of_it(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, schema=2)
+    with Run(tmp_path) as run:
+        assert forgetting.one_shot_forgetting(run.results, "standard") is not None
+    with h5py.File(path, "r+") as file:
+        axis = file["negation/standard/alpha"]
+        axis[...] = axis[()] * 0.99
+    with Run(tmp_path) as run:
+        assert forgetting.one_shot_forgetting(run.results, "standard") is None
 
 
 def test_a_regime_that_no_alpha_keeps_has_no_interval(tmp_path: Path) -> None:

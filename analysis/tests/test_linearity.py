@@ -8,6 +8,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic
 from synthetic_layers import ALPHA, LAMBDA, LAYERS, mean_of, write_averages
@@ -27,6 +28,7 @@ from taugrid_analysis.quantities.linearity.tables import (
     transitivity,
     triples,
 )
+from taugrid_analysis.run.frames.layers import near_half, near_papers
 from taugrid_analysis.run.opened import Run
 
 
@@ -40,6 +42,13 @@ def test_a_row_for_every_regime_pair_layer_and_alpha(small_folder: Path) -> None
     assert one["cosine"] == pytest.approx(mean_of("cosine", 4, 2, 0.25))
     assert one["error_upper"] == pytest.approx(one["error"] + one["error_deviation"])
     assert f"{one['task_1']} + {one['task_2']}" == names[4]
+
+
+def test_of_two_weights_as_near_the_first_is_taken() -> None:
+    frame = pd.DataFrame({"alpha": [0.25, 0.75, 0.25], "lambda": [0.3, 0.5, 0.5], "error": [1, 2, 3]})
+    assert near_half(frame)["error"].tolist() == [1, 3]
+    assert near_papers(frame)["error"].tolist() == [1]
+    assert near_half(frame[:0]).empty
 
 
 def test_a_run_without_it_has_an_empty_frame(tmp_path: Path) -> None:

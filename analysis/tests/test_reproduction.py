@@ -322,7 +322,7 @@ def test_references_that_come_with_the_program_are_whole_and_small(name: str) ->
     recorded = reference.read(name)
     assert recorded.name == name and recorded.schema == 2 and recorded.tables
     assert recorded.machine and recorded.seeds and recorded.inputs
-    assert not [value for value in recorded.configuration.values() if value.startswith("/")]  # places of one machine
+    assert not [x for x in recorded.configuration.values() if x.startswith("/")]  # places of one machine
     assert reference.file_of(name).stat().st_size <= reference.LARGEST
     job, known = (
         name.split("_", 1)[0],

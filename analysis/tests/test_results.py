@@ -66,6 +66,26 @@ def test_other_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert f"schema_version is {version}" in line and "expected 1 to 2" in line
 
 
+def test_a_run_without_pairs_is_read(tmp_path: Path) -> None:
+    """Several tasks, of which [data] pairs names none: nothing of the file is of pairs."""
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    with h5py.File(path, "r+") as file:
+        for name in set(file) - {"tasks", "model", "provenance", "units", "single_task", "addition"}:
+            del file[name]
+    with Run(tmp_path) as run:
+        assert not len(run.results.pairs) and len(run.results.tasks) == 4
+    assert cli.main(["tables", str(path)]) == 0
+
+
+def test_a_regime_that_does_not_say_whether_it_is_linear(file: Path) -> None:
+    with h5py.File(file, "r+") as handle:
+        for name in ("standard", "linear"):
+            handle[f"single_task/{name}"].attrs["vectors_of"] = name
+            handle[f"single_task/{name}"].attrs.pop("linear", None)
+    with Run(file) as run:
+        assert run.results.regime("linear").linear and not run.results.regime("standard").linear
+
+
 def test_root_attribute_missing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with h5py.File(file, "r+") as handle:
         del handle.attrs["finished_utc"]

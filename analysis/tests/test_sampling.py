@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 import synthetic
+import xarray as xr
 from scipy import stats
 
 from taugrid_analysis import cli
@@ -48,6 +49,40 @@ def test_so_many_points_show_the_difference_in_four_of_five_samples(
         assert low < seen <= high, (size, seen)
     # What was seen is significant where there are about half as many points, or more.
     assert (sampling.mcnemar(first_only, second_only) < 0.05) == (points > 0.55 * count)
+
+
+class Answers:
+    """Accuracies of one model on points of each task, as differences read them."""
+
+    def __init__(self, right: list[np.ndarray]) -> None:
+        self.value = xr.DataArray([part.mean() for part in right], dims="task")
+        self.error = sampling.binomial(self.value.to_numpy(), [len(part) for part in right])
+        self.right, self.correct = right, self
+
+    def of(self, task: int) -> np.ndarray:
+        return self.right[task]
+
+    def rows_of(self, task: int) -> np.ndarray:
+        return np.arange(len(self.right[task]))
+
+
+def test_a_task_with_more_points_than_others_counts_no_more() -> None:
+    """The first task, of a hundred times the points, loses as many of them as the second wins of its few."""
+    first = [np.arange(10_000) >= 150, np.ones(100, dtype=bool)]
+    second = [np.arange(10_000) >= 0, np.arange(100) >= 20]
+    found = differences._difference(Answers(first), Answers(second), None, None)  # type: ignore[arg-type]
+    assert found.mean == pytest.approx((0.2 - 0.015) / 2) and not found.pooled
+    z = found.mean / found.mean_error
+    assert found.p == pytest.approx(2 * stats.norm.sf(z)) and found.p < 1e-4  # McNemar's pooled: below 0
+    assert found.points_needed == pytest.approx(10_100 * ((1.96 + 0.8416) / z) ** 2, rel=1e-3)
+    even = differences._difference(Answers([first[1]]), Answers([second[1]]), None, None)  # type: ignore[arg-type]
+    assert even.pooled and even.p == sampling.mcnemar(20, 0)
+
+
+def test_no_difference_of_uneven_tasks() -> None:
+    assert sampling.normal_p(0, 0) == 1 and sampling.normal_p(0.1, 0) == 0
+    assert np.isnan(sampling.normal_p(np.nan, 1)) and sampling.points_of_normal(0, 0.1, 50) == np.inf
+    assert np.isnan(sampling.points_of_normal(0.1, 0.1, 0))
 
 
 def test_no_number_of_points_shows_what_is_no_difference() -> None:

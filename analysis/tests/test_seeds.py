@@ -206,11 +206,28 @@ def two(runs: list[Path]) -> list[Path]:
 def test_any_table_is_averaged_over_seeds(two: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     """By the rows' first words: 0.7 and 0.8 are 0.75 ± 0.05, and what is equal has no deviation."""
     (rows,) = printed(capsys, *two, "--table", "single_task")
-    assert [row["task"] for row in rows] == list(synthetic.FEW_TASKS)
+    assert [row["task"] for row in rows] == [*synthetic.FEW_TASKS, "mean"]
     assert [float(row["standard"]) for row in rows] == pytest.approx([0.75] * len(rows))
     assert [float(row["standard error"]) for row in rows] == pytest.approx([0.05] * len(rows))
     assert [float(row["pretrained"]) for row in rows] == [0.4] * len(rows)
     assert "pretrained error" not in rows[0]
+
+
+def test_a_choice_is_no_part_of_a_rows_name() -> None:
+    columns = [Column("k"), Column("value")]
+    made = [
+        Table("t", "T", columns, [["6 *", 1.0], ["2", 2.0]]),
+        Table("t", "T", columns, [["6", 3.0], ["2 *", 2.0]]),
+    ]
+    assert over_seeds.mean(made, ["0", "1"]).rows == [["6 * / 6", 2.0], ["2 / 2 *", 2.0]]
+
+
+def test_a_run_without_its_configuration_has_no_mean(
+    two: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (two[1] / "config.toml").unlink()
+    assert main(["seeds", *map(str, two), "--table", "single_task"]) == 2
+    assert "config.toml" in capsys.readouterr().err
 
 
 def test_rows_that_a_seed_lacks_are_counted(two: list[Path]) -> None:

@@ -106,6 +106,22 @@ def points_needed(first_only: int, second_only: int, points: int) -> float:
     return float(np.ceil(wanted**2 / delta**2))
 
 
+def normal_p(value: float, error: float) -> float:
+    """Two-sided p of a normal number of this error; 1 where both are 0."""
+    if not np.isfinite([value, error]).all():
+        return float("nan")
+    return float(2 * stats.norm.sf(abs(value) / error)) if error > 0 else float(value == 0)
+
+
+def points_of_normal(value: float, error: float, points: int) -> float:
+    """As points_needed(), of a number whose error falls as 1/√points, whatever it is a mean of."""
+    if not points or not np.isfinite([value, error]).all():
+        return float("nan")
+    if value == 0:
+        return float("inf")
+    return float(np.ceil(points * ((NORMAL + stats.norm.ppf(POWER)) * error / value) ** 2))
+
+
 def paired_ratio(above: Array, below: Array) -> float:
     """Standard error of mean(above)/mean(below) on the same points: a bootstrap's, to first order.
 

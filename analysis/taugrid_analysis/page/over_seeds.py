@@ -42,7 +42,12 @@ def _seeds(runs: Sequence[Run]) -> list[str]:
             raise InputError(
                 f"has seed {seeds[place] or 'unknown'}, as {other} has", run.path, "another seed"
             )
-    told = [computed(configuration(run.path.with_name("config.toml"))) for run in runs]
+    told = []
+    for run in runs:
+        path = run.path.with_name("config.toml")
+        told.append(computed(configuration(path)))
+        if not told[-1]:
+            raise InputError("is missing or empty", path, "the configuration of the run, which taugrid wrote")
     for run, mine in zip(runs, told, strict=True):
         for key in sorted({*told[0], *mine} - {SEED}):
             if mine.get(key) != told[0].get(key):
@@ -74,7 +79,7 @@ def _keyed(table: Table) -> dict[tuple[Value, ...], list[Value]]:
     found: dict[tuple[Value, ...], list[Value]] = {}
     for row in table.rows:
         numbers = [place for place, cell in enumerate(row) if not isinstance(cell, str)]
-        words = tuple(row[: min(numbers, default=len(row))])
+        words = tuple(str(word).removesuffix(" *") for word in row[: min(numbers, default=len(row))])
         again = sum(key[:-1] == words for key in found)
         found[(*words, again)] = row
     return found

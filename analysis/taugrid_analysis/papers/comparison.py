@@ -32,6 +32,8 @@ JUDGED = (
 
 def add_published(table: Table, run: Run, identity: published.Identity) -> None:
     """A column of printed numbers and a verdict beside each measured one."""
+    if published.setting_of(run.results):  # the papers' zero-shot heads read none of it
+        return
     model = run.results.model()
     assert model is not None and identity.key is not None
     measured = [
@@ -225,9 +227,15 @@ def _cells(
         summed = _language(run, source, regime, column)
         return [summed, None, None, NOT_MEASURED if summed is None else OTHER_SETTINGS]
     other_setting = bool(source.setting) and source.setting != published.setting_of(run.results)
+    # A published CLIP with classifiers of its own is none of those that are read by zero-shot heads.
+    other_setting |= (
+        not source.setting and identity.key is not None and bool(published.setting_of(run.results))
+    )
     if other_start or ((other_setting or other_model) and not costs):
         return [None, None, None, NOT_MEASURED]
     value = measured(run, column, regime)
+    if source.setting == published.CLOSED and regime == "pretrained" and column == "absolute":
+        value = drawn.accuracy(run.results) or value
     if value is None or not math.isfinite(value):
         return [None, None, None, NOT_MEASURED]
     if column == "time":
@@ -322,8 +330,6 @@ def measured(run: Run, column: str, regime: str) -> float | None:
     if regime == "pretrained":
         if column.endswith("control"):
             return forgetting.control_accuracy(run.results)
-        if (untrained := drawn.accuracy(run.results)) is not None:
-            return untrained
         return cell(run.summary.loc[run.results.start], "single")
     if regime not in run.summary.index or column not in COLUMNS:
         return None

@@ -11,6 +11,7 @@ from h5py import Group
 from torch import Tensor
 
 from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.numbers.means import normalised
 from taugrid_analysis.recompute.checks import Check, Place, Reading, bits, places, share, stored
 from taugrid_analysis.recompute.oracle import Oracle, Parameters
 
@@ -48,7 +49,7 @@ def chosen_row(validation: Array, own: Array) -> int:
 
     NaN: of tasks that are left out.
     """
-    return int(np.argmax(np.nanmean(validation / own, axis=1)))
+    return int(np.argmax(np.nanmean(normalised(validation, own), axis=1)))
 
 
 def chosen_means(
@@ -59,8 +60,8 @@ def chosen_means(
     validation: [A, n], accuracy: [n], at the α chosen; single: what all tasks' own models have.
     """
     best = chosen_row(validation, single["validation_accuracy"][()][tasks])
-    normalised = accuracy / single["accuracy"][()][tasks]
-    return {"coefficient": alpha[best], "absolute": accuracy.mean(), "normalized": normalised.mean()}
+    shares = normalised(accuracy, single["accuracy"][()][tasks])
+    return {"coefficient": alpha[best], "absolute": accuracy.mean(), "normalized": shares.mean()}
 
 
 def merged_tasks(oracle: Oracle, regime: str) -> list[int]:

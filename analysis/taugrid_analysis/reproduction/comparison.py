@@ -160,7 +160,8 @@ def _cells(tables: list[Table]) -> tuple[dict[Place, tuple[Column, float]], dict
     for table in tables:
         seen: dict[str, int] = {}
         for row in table.rows:
-            name = " · ".join(_beginning(row)) or "(unnamed)"
+            # A star marks what was chosen of several rows: another processor may choose another one.
+            name = " · ".join(word.removesuffix(" *") for word in _beginning(row)) or "(unnamed)"
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class Difference:
     p: float
     points: int = 0  # of all tasks together; 0 where it is not known which are right
     points_needed: float = float("nan")  # for the mean, as sampling.points_needed() has it
+    pooled: bool = True  # p is of all tasks' points together, of which each task has as many
 
     @property
     def needs(self) -> str | None:
@@ -107,16 +108,24 @@ def _difference(first: Accuracies, second: Accuracies, row: int | None, other: i
     whole = len(tallies) == len(values)
     if not whole:
         return Difference(np.array(values), np.array(errors), False, float("nan"))
+    difference = Difference(np.array(values), np.array(errors), True, float("nan"))
     first_only, second_only, points = (
         sum(getattr(tally, name) for tally in tallies) for name in ("first_only", "second_only", "points")
     )
-    return Difference(
-        np.array(values),
-        np.array(errors),
-        True,
-        sampling.mcnemar(first_only, second_only),
-        points,
-        sampling.points_needed(first_only, second_only, points),
+    if len({tally.points for tally in tallies if tally.points}) > 1:
+        # Each task counts once, whatever its points: pooled, the one with the most would decide.
+        return replace(
+            difference,
+            p=sampling.normal_p(difference.mean, difference.mean_error),
+            points=points,
+            points_needed=sampling.points_of_normal(difference.mean, difference.mean_error, points),
+            pooled=False,
+        )
+    return replace(
+        difference,
+        p=sampling.mcnemar(first_only, second_only),
+        points=points,
+        points_needed=sampling.points_needed(first_only, second_only, points),
     )
 
 

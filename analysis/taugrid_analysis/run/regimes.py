@@ -48,9 +48,9 @@ class Regime:
 def described(name: str, attributes: Callable[[str], Mapping[str, Any]]) -> Regime:
     """A regime by the attributes of /single_task/NAME or /multitask/NAME; `attributes(path)` has them."""
     own, joint = attributes(f"single_task/{name}"), attributes(f"multitask/{name}")
-    if "vectors_of" in own:
+    if "vectors_of" in own and "linear" in own:
         return Regime(bool(own["linear"]), label(own["vectors_of"]))
-    if "single" in joint:
+    if "single" in joint and "linear" in joint:
         return Regime(bool(joint["linear"]), "", label(joint["single"]))
     linear = name in {*_LINEARISED, "linear", "multitask_linear"} or name.startswith("tau_jp")
     if name in _JOINT:

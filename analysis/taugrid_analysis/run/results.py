@@ -269,9 +269,10 @@ class Results:
         return int(found)
 
     def _pairs(self) -> Array:
-        """[P,2]: those that were measured, in the file's order, either task first. One task has no pairs."""
+        """[P,2]: those that were measured, if any, in the file's order, either task first."""
         path, count = "/pairs/tasks", len(self.tasks)
-        if count == 1 and not self._store.has(path):
+        of_pairs = (name for name, group in groups().items() if group.of_pairs)
+        if not self._store.has(path) and (count == 1 or not any(self._store.has(name) for name in of_pairs)):
             return np.empty((0, 2), dtype=int)
         where = self._store.where(path)
         found = self._store.array(path, (None, 2))

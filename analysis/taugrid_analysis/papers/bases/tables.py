@@ -23,6 +23,7 @@ from taugrid_analysis.quantities.mixed_starts.tables import KINDS
 from taugrid_analysis.run import accuracies
 from taugrid_analysis.run.opened import Run
 
+OUTSIDE = ("gtsrb", "dtd")  # the tasks that are held out of the paper's partitions of four
 REGIME = "standard"  # the paper fine-tunes so
 DOUBTFUL = " ?"  # follows a number that another place of the paper contradicts
 OTHERS = (
@@ -202,8 +203,13 @@ def _said_of_held_out(run: Run) -> str:
     name = next(name for name in run.results.by_method("every_partition") if "+" not in name)
     data = run.data("every_partition", name)
     assert data is not None
-    own = [run.results.tasks[int(task)] for task in data["other"].to_numpy()][:2]
-    stand = ", ".join(f"{task} for {paper}" for task, paper in zip(own, ("GTSRB", "DTD"), strict=False))
+    own = [run.results.tasks[int(task)] for task in data["other"].to_numpy()]
+    found = [_stand_in([task.lower() for task in own], which) for which in range(len(OUTSIDE))]
+    stand = ", ".join(
+        f"{own[place]} for {paper.upper()}"
+        for place, paper in zip(found, OUTSIDE, strict=True)
+        if place is not None
+    )
     return (
         f"Ours are of this run's tasks, bases of {_letters(run)}; {stand}. found: the partitions whose basis"
         " nearest to the task holds M or S."
@@ -212,7 +218,7 @@ def _said_of_held_out(run: Run) -> str:
 
 def _said_of_partitions(run: Run, compared: bool) -> str:
     if (letters := _letters(run)) and set(FOUR.values()) != {task.lower() for task in run.results.tasks}:
-        return f"Ours are of four tasks of this run, without difference: {letters}."
+        return f"Ours are of four tasks of this run{'' if compared else ', without difference'}: {letters}."
     if set(FOUR.values()) != {task.lower() for task in run.results.tasks}:
         return OTHERS
     beginning = "" if compared else "Ours are of another checkpoint, or of one not named: no difference. "
@@ -313,6 +319,15 @@ def _partition(run: Run, row: Row, column: str) -> Measured | None:
     return None if value is None else percent(value)
 
 
+def _stand_in(places: list[str], which: int) -> int | None:
+    """The place of the paper's task outside: its own, or of others the first that stands for none yet."""
+    if OUTSIDE[which] in places:
+        return places.index(OUTSIDE[which])
+    others = [place for place, task in enumerate(places) if task not in OUTSIDE]
+    before = sum(name not in places for name in OUTSIDE[:which])
+    return others[before] if before < len(others) else None
+
+
 def _held_out(run: Run, row: Row, column: str, which: int) -> float | str | None:
     """T7, T13, T14: another task with the nearest basis of each partition of four, GTSRB or DTD."""
     regime = "linear" if row.merge_in == "tangent" else REGIME
@@ -321,10 +336,9 @@ def _held_out(run: Run, row: Row, column: str, which: int) -> float | str | None
     if data is None or "tuned" not in data or data.sizes["member"] != len(FOUR):
         return None
     places = [str(run.results.tasks[int(task)]).lower() for task in data["other"].to_numpy()]
-    wanted = ("gtsrb", "dtd")[which]
-    if wanted not in places and which >= len(places):
+    place = _stand_in(places, which)
+    if place is None:
         return None
-    place = places.index(wanted) if wanted in places else which
     if column == "found":
         return _finds_digits(data, place)
     name, _, ending = column.partition(", ")

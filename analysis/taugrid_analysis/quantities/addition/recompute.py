@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.numbers.means import normalised
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact
 from taugrid_analysis.recompute.common import each_place
 from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row
@@ -40,7 +41,9 @@ def checks(oracle: Oracle) -> Iterator[Check]:
                 return exact(node[name][()], node["alpha"][best])
             one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
             row = node["test_accuracy"][one if name.startswith("one_shot") else best]
-            again = (row / single["accuracy"][()]).mean() if name.endswith("normalized") else row.mean()
+            again = (
+                normalised(row, single["accuracy"][()]).mean() if name.endswith("normalized") else row.mean()
+            )
             return exact(node[name][()], again)
 
         return measure

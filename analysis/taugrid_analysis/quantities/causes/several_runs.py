@@ -20,6 +20,7 @@ import xarray as xr
 
 from taugrid_analysis.numbers.arrays import Array, Floats
 from taugrid_analysis.quantities.smoothness import magnitude
+from taugrid_analysis.run.frames.layers import last_layer
 from taugrid_analysis.run.opened import Run
 
 REGIME = "standard"
@@ -68,7 +69,7 @@ def linearity(runs: Sequence[Run]) -> pd.DataFrame:
             continue
         model, steps = run.results.model(), steps_of(run)
         half = int(np.argmin(np.abs(data["alpha"].to_numpy() - 0.5)))
-        stages = np.flatnonzero(data["layer"].to_numpy() < int(data.attrs["last_layer"]))
+        stages = np.flatnonzero(data["layer"].to_numpy() < last_layer(data))
         layer = int(stages[-1]) if len(stages) else -1
         for pair, (i, j) in enumerate(run.results.pairs):
             first, second = run.results.tasks[i], run.results.tasks[j]

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.page import style
-from taugrid_analysis.run.frames.layers import near_half
+from taugrid_analysis.run.frames.layers import last_layer, near_half
 from taugrid_analysis.run.opened import Run
 
 SHOWN = 3  # pairs of a figure, and last layers of a histogram
@@ -92,7 +92,7 @@ def pairs(run: Run, regime: str, most: int = SHOWN) -> Figure | None:
     data, frame = run.data("linearity", regime), _of(run, regime)
     if data is None or frame.empty:
         return None
-    frame = frame[frame["layer"] < int(data.attrs["last_layer"])]
+    frame = frame[frame["layer"] < last_layer(data)]
     if frame.empty:
         return None
     chosen = chosen_pairs(frame, most)
@@ -173,7 +173,7 @@ def stages(run: Run, data: xr.Dataset, last: int) -> list[int]:
     """
     model = run.results.model()
     first = 0 if model is not None and model.architecture == "MLP" else 1
-    of_stages = range(first, int(data.attrs["last_layer"]))
+    of_stages = range(first, last_layer(data))
     rows = [row for row, layer in enumerate(data["layer"].to_numpy()) if int(layer) in of_stages]
     begin = data.attrs.get("first_decoder_layer")
     if begin is None:

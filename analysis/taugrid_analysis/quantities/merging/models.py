@@ -38,8 +38,7 @@ def at_chosen(run: Run, method: str, regime: str) -> tuple[Measured, Measured]:
     absolute = measured.measured_mean(values, test.error[place])
     if own is None:
         return absolute, Measured(float(data["normalized"]), float("nan"))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = values / own.value.to_numpy()
+    shares = means.normalised(values, own.value.to_numpy())
     errors = [accuracies.ratio_error(test, (place, task), own, task) for task in range(len(values))]
     return absolute, measured.measured_mean(shares, np.array(errors))
 

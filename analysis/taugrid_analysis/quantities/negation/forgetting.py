@@ -41,12 +41,12 @@ def forgetting(
 def one_shot_forgetting(results: Results, regime: str) -> Forgetting | None:
     """Takes α = 1, untuned: means over all tasks; `kept` counts those whose test control stays high."""
     data = results.data("negation", regime)
-    if data is None:
+    place = None if data is None else place_of(data["alpha"].to_numpy(), 1.0)
+    if data is None or place is None:
         return None
-    place = place_of(data["alpha"].to_numpy(), 1.0)
     found = _negated(results, regime, np.ones(len(results.tasks)))
     least = float(data.attrs["control_threshold"]) * control_accuracy(results)
-    kept = 0 if place is None else int((data["test_control"].to_numpy()[:, place] >= least).sum())
+    kept = int((data["test_control"].to_numpy()[:, place] >= least).sum())
     return Forgetting(1.0, found.target, found.control, kept)
 
 

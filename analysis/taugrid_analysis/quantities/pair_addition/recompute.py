@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.numbers.means import normalised
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, pairs
 from taugrid_analysis.recompute.common import each_place
 from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row
@@ -41,7 +42,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
                 return exact(node[name][p], node["alpha"][best])
             one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
             row = node["test_accuracy"][p, one if name.startswith("one_shot") else best]
-            divided = row / single["accuracy"][()][tasks]
+            divided = normalised(row, single["accuracy"][()][tasks])
             return exact(node[name][p], (divided if name.endswith("normalized") else row).mean())
 
         return measure

@@ -135,7 +135,7 @@ def signs(run: Run) -> Table:
         read = {name: means.off_diagonal(data[name].to_numpy()) for name in _MATRICES}
         conflict, overlap = read["sign_conflict"], read["mask_overlap"]
         chance = means.off_diagonal(chance_overlap(data["mask_density"].to_numpy().astype(float)))
-        row: list[Value] = [regime, float(data.attrs["density"]), float(np.nanmean(conflict))]
+        row: list[Value] = [regime, float(data.attrs.get("density", np.nan)), float(np.nanmean(conflict))]
         row += [float(np.nanmin(conflict)), float(np.nanmax(conflict)), _pair(results.tasks, conflict)]
         row += [float(np.nanmean(read["sign_conflict_all"])), float(overlap.mean()), float(chance.mean())]
         row += [float(overlap.max()), _pair(results.tasks, overlap)]

@@ -15,6 +15,8 @@ from taugrid_analysis.run.opened import Run
 # Against these the papers hold non-linear fine-tuning (paper 1, figures 2 and 5; paper 4, figure 5).
 RIVALS = ("posthoc", "linear", "attention", "tau_jp")
 KERNEL_TESTS = (("whole model", "standard", "posthoc"), ("attention", "attention", "attention_posthoc"))
+MCNEMAR = "McNemar's exact test over the points of all tasks"
+UNEVEN = "of the mean over its error, for tasks have different numbers of points"
 PAIRED = "±: standard error of the difference{}."
 
 
@@ -153,10 +155,10 @@ def against_standard(run: Run) -> Table:
         table.rows.append(row)
         found += both
     if table.rows:
+        test = MCNEMAR if all(one.pooled for one in found) else UNEVEN
         table.notes += [
             _paired_note(found),
-            "p: McNemar's exact test over the points of all tasks; a dash where it is not stored which are"
-            " right. It says nothing of another seed.",
+            f"p: {test}; a dash where it is not stored which are right. It says nothing of another seed.",
             NEEDED,
         ]
     return table

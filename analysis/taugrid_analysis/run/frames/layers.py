@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from taugrid_analysis.errors import InputError
 from taugrid_analysis.quantities.linearity import NEGATED as NEGATED_LINEARITY
 from taugrid_analysis.quantities.linearity import QUANTITIES as LINEARITY
 from taugrid_analysis.run.results import Results
@@ -94,11 +95,24 @@ PAPERS_LAMBDA = 0.4
 
 def near_papers(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the λ nearest to the paper's 0.4."""
-    distance = (frame["lambda"] - PAPERS_LAMBDA).abs()
-    return frame[distance == distance.min()]
+    return _nearest(frame, "lambda", PAPERS_LAMBDA)
 
 
 def near_half(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the α nearest to ½, where the two models weigh alike."""
-    distance = (frame["alpha"] - 0.5).abs()
-    return frame[distance == distance.min()]
+    return _nearest(frame, "alpha", 0.5)
+
+
+def _nearest(frame: pd.DataFrame, axis: str, wanted: float) -> pd.DataFrame:
+    """Those of one value alone: of two as near, the first."""
+    if frame.empty:
+        return frame
+    distance = (frame[axis] - wanted).abs().round(9)  # 0.5 is as far from 0.4 as 0.3 is
+    return frame[frame[axis] == frame.loc[distance.idxmin(), axis]]
+
+
+def last_layer(data: xr.Dataset) -> int:
+    """The layer that is the encoder's output. Raises InputError where the file does not say."""
+    if "last_layer" not in data.attrs:
+        raise InputError("attribute last_layer is missing", "/linearity", "a number: the encoder's output")
+    return int(data.attrs["last_layer"])
