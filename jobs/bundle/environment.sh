@@ -35,5 +35,7 @@ print(importlib.metadata.version("torch"))' 2>/dev/null)" ||
   export OPAL_PREFIX="$bundle" OPAL_SYSCONFDIR="$bundle/etc/openmpi"
   # Plugins of the system's own PMIx and hwloc are of other versions.
   export PMIX_PKGLIBDIR="$bundle/lib/pmix" HWLOC_PLUGINS_PATH="$bundle/lib/hwloc"
+  # Open MPI ends at once where it finds neither, though it needs one for other hosts alone.
+  command -v ssh >/dev/null || command -v rsh >/dev/null || export OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-false}"
   export TAUGRID_BUNDLE_READY="$bundle:$TAUGRID_TORCH_PYTHON"
 fi

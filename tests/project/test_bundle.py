@@ -78,8 +78,9 @@ BARE = ["base-files", "base-passwd", "bash", "coreutils", "dash", "grep", "libac
         "libtinfo6", "mawk", "python3.11-minimal", "python3-minimal", "sed", "zlib1g"]
 INSIDE = """
 root=$1 environment=$2 bundle=$3 world=$4; shift 4
-for folder in proc dev tmp opt/taugrid "$environment" "$world"; do mkdir -p "$root/$folder"; done
-mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/tmp" || exit
+for folder in proc dev sys tmp opt/taugrid "$environment"; do mkdir -p "$root/$folder"; done
+mount -t proc proc "$root/proc" && mount -t tmpfs tmpfs "$root/tmp" || exit
+mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" || exit
 mount --bind "$environment" "$root$environment" && mount --bind "$bundle" "$root/opt/taugrid" || exit
 mkdir -p "$root$world" && mount --bind "$world" "$root$world" || exit
 exec /usr/sbin/chroot "$root" "$@"
@@ -99,8 +100,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = sorted(name for name in named if os.path.islink(name) or os.path.isfile(name))
     links = {"/bin", "/lib", "/lib64", "/sbin"}
     (folder / "files").write_text("".join(f"{name}\n" for name in files if name not in links))
-    subprocess.run(f"tar -C / -cPf - -T {folder}/files | tar -C {folder} --keep-directory-symlink -xf - "
-                   "--transform 's|^/||' 2>/dev/null", shell=True, check=True)
+    subprocess.run(f"tar -C / -cf - -T {folder}/files 2>/dev/null | tar -C {folder} --keep-directory-symlink -xf -",
+                   shell=True, check=True)
     (folder / "etc/ld.so.cache").unlink()
     (folder / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
     return folder
@@ -113,12 +114,13 @@ def in_root(root: Path, folder: Path, world: Path, *command: str) -> subprocess.
 
 
 def test_a_fresh_root_with_nothing_else_installed_runs_it(root: Path, folder: Path, tmp_path: Path) -> None:
-    """Neither Open MPI nor a C++ library is there."""
+    """Neither Open MPI nor a C++ library is there, nor ssh."""
     import world as worlds
 
     world = worlds.make(tmp_path / "world")
-    bare = in_root(root, folder, tmp_path, "/bin/sh", "-c", "command -v mpirun c++ gcc; ls /usr/lib/*/libstdc++*")
-    assert bare.stdout == "", bare.stdout
+    bare = in_root(root, folder, tmp_path, "/bin/sh", "-c",
+                   "for name in sh mpirun c++ gcc; do command -v $name; done; ls /usr/lib/*/libstdc++*")
+    assert bare.stdout == "/usr/bin/sh\n", bare.stdout + bare.stderr
     python = f"{sys.prefix}/bin/python"
     done = in_root(root, folder, tmp_path, "/opt/taugrid/mpirun.sh", "--torch", python, "-q", "-n", "2",
                    "--oversubscribe", "--bind-to", "none", "/opt/taugrid/taugrid.sh", "run", str(world.experiment),
