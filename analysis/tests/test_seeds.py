@@ -204,7 +204,7 @@ def two(runs: list[Path]) -> list[Path]:
 
 
 def test_any_table_is_averaged_over_seeds(two: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    """By the rows' first words: 0.7 and 0.8 are 0.75 ± 0.05, and what is equal has no deviation."""
+    """Rows of the same first words: 0.7 and 0.8 are 0.75 ± 0.05, and what is equal has no deviation."""
     (rows,) = printed(capsys, *two, "--table", "single_task")
     assert [row["task"] for row in rows] == [*synthetic.FEW_TASKS, "mean"]
     assert [float(row["standard"]) for row in rows] == pytest.approx([0.75] * len(rows))

@@ -24,7 +24,7 @@ class Tally {
   using Rehearse = std::function<schedule::Rehearsal(const comm::Communicator& alone, std::int64_t inputs,
                                                      std::int64_t width)>;
   explicit Tally(const Study& study) : Tally(study, study.settings.ranks_per_unit) {}
-  /// Of a unit whose samples so many ranks share out; 1: each takes them all.
+  /// So many ranks share out the unit's samples; 1: each takes them all.
   Tally(const Study& study, int ranks);
 
   /// f(x; θ) of `inputs` inputs of task t, `times` times: F an input.
@@ -53,7 +53,7 @@ class Tally {
     return exchange(schedule::gathers_of_ranks, numbers, times);
   }
   /// Products with the Hessian of the loss over `points` points, `chunk` at a time; `basis` vectors are held.
-  /// Of several ranks each has its own points' part of them.
+  /// Where there are several ranks, each has its own points' part of them.
   Tally& hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
                  std::int64_t basis, Rehearse rehearse);
   /// Gram matrices of `logits` logits: `rows` points with themselves and with `beside` others, `chunk` of

@@ -138,7 +138,7 @@ TEST_F(ProfileTest, WhatRanksExchangeTakesWhatTheyMeasuredTogether) {
   EXPECT_DOUBLE_EQ(together.sum_seconds(4096, 2), 2e-5);
   EXPECT_DOUBLE_EQ(together.sum_seconds((4096 + (1 << 20)) / 2.0, 2), (2e-5 + 1e-3) / 2);
   EXPECT_DOUBLE_EQ(together.sum_seconds(8 << 20, 2), 8e-3);
-  // Of four ranks 3/4 of the bytes cross a link, and of sums twice as many, of two 1/2.
+  // Between four ranks 3/4 of the bytes cross a link, and twice as many for sums; between two 1/2.
   EXPECT_DOUBLE_EQ(together.sum_seconds(1 << 20, 4), 1.5e-3);
   EXPECT_DOUBLE_EQ(together.gather_seconds(4096, 4), 1.5e-5);
 

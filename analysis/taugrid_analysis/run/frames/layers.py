@@ -104,7 +104,7 @@ def near_half(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _nearest(frame: pd.DataFrame, axis: str, wanted: float) -> pd.DataFrame:
-    """Those of one value alone: of two as near, the first."""
+    """The rows of one value alone: of two as near, the first."""
     if frame.empty:
         return frame
     distance = (frame[axis] - wanted).abs().round(9)  # 0.5 is as far from 0.4 as 0.3 is
