@@ -92,7 +92,7 @@ def test_models_of_a_finished_quickstart_are_taken(tree: Path) -> None:
 def test_another_seed_is_that_of_every_run_and_of_the_models_that_are_taken(tree: Path) -> None:
     finished(tree / "runs" / "quickstart")  # of seed 0
     second = "measure bases/second.toml runs/papers/bases_seed2_second"
-    second += f" --set finetune.checkpoints={tree}/runs/papers/bases_seed2/checkpoints/other_start --set run.seed=2"
+    second += f" --set run.seed=2 --set finetune.checkpoints={tree}/runs/papers/bases_seed2/checkpoints/other_start"
     first = "measure bases/bases.toml runs/papers/bases_seed2{} --set run.seed=2 --mixed"
     assert measured("bases", "--mixed", SEED="2") == [first.format(""), second]
     own = finished(tree / "runs" / "quickstart_seed2")
@@ -116,7 +116,7 @@ def test_findings_are_made_again_with_other_seeds(tmp_path: Path) -> None:
     shutil.copy(ROOT / "jobs" / "seeds.sh", tmp_path / "jobs")
     (tmp_path / "jobs" / "common.sh").write_text('set -euo pipefail\nvenv=venv\nmeasure() { echo "measured $*"; }\n')
     for script in ("paper.sh", "penalty_sweep.sh", "causes.sh"):
-        (tmp_path / "jobs" / script).write_text('echo "$0 $* SEED=${SEED:-} RUN=${RUN:-}"\n')
+        (tmp_path / "jobs" / script).write_text('echo "$0${*:+ $*} SEED=${SEED:-} RUN=${RUN:-}"\n')
     python.write_text('#!/bin/sh\necho "$*"\n')
     python.chmod(0o755)
 

@@ -195,7 +195,8 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
         found.append(f"No difference and no verdict: {identity.reason}, so the numbers need not agree.")
     else:
         found += _judged(run)
-    if source.init == "random" and _of_another_start(run.results.model()):
+    model = run.results.model()
+    if source.init == "random" and (model is None or model.drawn_as != OPEN_CLIP):
         found.append(
             f"{OTHER_START}: ours is drawn as Hugging Face draws CLIP: normal, biases 0, patches and"
             " positions with deviation 0.02, the MLP's first layer 1/√(2 width), attention's output 1/√width;"
@@ -204,7 +205,7 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
             " patches, attention and MLP as PyTorch draws them, whatever the number of layers: queries, keys"
             " and values Xavier uniform, the others Kaiming uniform, biases 0 in attention and uniform in the"
             " MLP. Class token and projection are alike, normal with deviation 1/√width. So there is no"
-            ' verdict; model.drawn_as = "open_clip" draws as the paper does.'
+            " verdict."
         )
     return found
 

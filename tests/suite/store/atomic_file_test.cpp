@@ -52,7 +52,7 @@ TEST(AtomicFile, SaysWhyItCannotWrite) {
   const auto missing = message_of([&] { write_atomically(scratch / "no/f", "x"); });
   expect_contains(missing, "cannot write " + (scratch / "no/f").string() + ": No such file or directory; ");
   std::filesystem::create_directories(scratch / "d/x");
-  expect_contains(message_of([&] { write_atomically(scratch / "d", "x"); }), "Is a directory");
+  expect_contains(message_of([&] { write_atomically(scratch / "d", "x"); }), "is a folder; expected a file");
   EXPECT_EQ(entries(scratch / ""), 1U);
   if (::geteuid() != 0) {
     std::filesystem::permissions(scratch / "d", std::filesystem::perms::owner_read);
