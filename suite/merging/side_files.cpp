@@ -36,7 +36,11 @@ bool is_known(const std::string& name) {
       "vocab.txt", "merges.txt", "vocab.bpe", "bpe.codes", "dict.txt", "normalizer.json", "tekken.json",
       "tokenizer.model", "sentencepiece.bpe.model", "sentencepiece.model", "spiece.model", "source.spm",
       "target.spm", "chat_template.json", "chat_template.jinja"};
-  if (names.contains(name) || name.ends_with(".tiktoken")) return true;
+  return names.contains(name) || name.ends_with(".tiktoken");
+}
+
+/// Whether a file tells under which terms the model stands.
+bool is_licence(const std::string& name) {
   std::string upper = name;
   std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
   const auto begins = [&](const char* word) { return upper.starts_with(word); };
@@ -56,7 +60,7 @@ bool has_weights(const fs::path& base, const fs::path& folder) {
       store::input_json(base / "modules.json", "a sentence model's list of modules", store::JsonKind::list);
   for (const auto& module : modules) {
     if (!module.is_object() || module.value("path", Json()) != folder.string()) continue;
-    const auto type = module.value("type", Json()).dump();
+    const auto type = module.value("type", Json()).dump() + folder.string();
     return type.find("Pooling") == std::string::npos && type.find("Normalize") == std::string::npos;
   }
   return true;
@@ -166,7 +170,7 @@ void copy_side_files(const fs::path& base, const std::vector<fs::path>& models, 
   for (fs::directory_iterator entry(base, error), end; !error && entry != end; entry.increment(error)) {
     const auto name = entry->path().filename().string();
     std::error_code unknown;  // a link that leads nowhere is said where it is read
-    if (is_known(name) && !entry->is_directory(unknown)) names.insert(name);
+    if (is_known(name) || (is_licence(name) && !entry->is_directory(unknown))) names.insert(name);
   }
   if (error) throw InputError(base.string() + ": cannot be listed: " + error.message());
   for (const auto& name : names) carry_over(base / name, to / name, go_on);
