@@ -56,7 +56,7 @@ cp "$(path_of sysconfdir)"/*.conf "$root/etc/openmpi/" 2>/dev/null || true
 # Every library that one of these needs, but those of the C library, which belong to the system, and PyTorch's.
 closure() { ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u; }
 closure "$root"/bin/*/taugrid "$root"/bin/orte* "$plugins"/*.so >"$parts/libraries"
-pmix="$(ldconfig -p | awk '/libpmix\.so\.2/ {print $NF; exit}')"
+pmix="$(ldconfig -p | awk '/libpmix\.so\.2/ && !found++ {print $NF}')"  # to the end, else ldconfig dies of its pipe
 if [ -n "$pmix" ]; then
   mkdir -p "$root/lib/pmix"
   install -m 644 "$(dirname "$(readlink -f "$pmix")")"/pmix/*.so "$root/lib/pmix/"

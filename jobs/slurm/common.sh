@@ -16,7 +16,7 @@ fail() { echo "taugrid job: $*" >&2; exit 2; }
 preflight() {
   command -v "$PROGRAM" >/dev/null ||
     fail "no program $PROGRAM in $PWD: submit from the repository's root after bash jobs/setup.sh, or set PROGRAM"
-  srun --mpi=list 2>&1 | grep -qw "$MPI" || fail "this Slurm has no --mpi=$MPI; srun --mpi=list says what it has, set MPI"
+  srun --mpi=list 2>&1 | grep -w "$MPI" >/dev/null || fail "this Slurm has no --mpi=$MPI; srun --mpi=list says what it has, set MPI"
   [ $# -ne 0 ] || return 0
   "$VENV/bin/python" -c "import taugrid_analysis" 2>/dev/null ||
     fail "no taugrid_analysis in $VENV, for the tables at the end: bash jobs/setup.sh or pip install -e analysis, or set VENV"
