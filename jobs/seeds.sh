@@ -46,11 +46,8 @@ for part in "${only[@]}"; do
     bases) means runs/papers/bases "" merging bases every_partition masks ;;
     merging) means runs/merging_variants "" merging choices subsets ;;
     penalty)
-      for form in squared_0.01 squared_0.03 squared_0.1 squared_0.3 norm_0.1 norm_0.3 norm_1 norm_3; do
-        runs=()
-        for seed in "${seeds[@]}"; do runs+=("runs/penalty_sweep_seed$seed/tau_jp_$form"); done
-        echo "== λ of the penalty, $form, seeds ${seeds[*]}"
-        "$venv/bin/python" -m taugrid_analysis seeds "${runs[@]}" --table penalty
+      for form in "runs/penalty_sweep_seed${seeds[0]}"/*/; do  # a form and its λ each
+        means runs/penalty_sweep "/$(basename "$form")" penalty
       done ;;
     causes) ;; # its own tables are above
   esac

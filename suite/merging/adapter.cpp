@@ -306,10 +306,9 @@ void Adapter::read_tensors(const Configuration& configuration, const store::Tens
     }
     place = name;
     change.embedding = piece.role == Role::embedding_a || piece.role == Role::embedding_b;
-    const auto& of_base = theta0.tensors().at(prefix.of(tensor_of(piece)));
-    const bool tied = of_base.shape.size() == 2 && base_layers.tied.contains(of_base.shape[0]) &&
-                      !layer_named_in(tensor_of(piece));
-    if (tied && is_before_layers(tensor_of(piece)))
+    const auto tensor = prefix.of(tensor_of(piece));
+    const bool tied = base_layers.is_tied(tensor, theta0.tensors().at(tensor).shape);
+    if (tied && is_before_layers(tensor))
       refuse(name, "adapts the embeddings alone, and " + theta0.folder().string() +
                        " ties them to its head (tie_word_embeddings), which would change too");
     if (tied)

@@ -175,7 +175,7 @@ class Writing {
   /// An embedding that is the head, too, or a head that is stored beside it: a change of one alone would part
   /// them.
   bool is_tied(const NamedTensor& tensor) const {
-    return tensor.shape.size() == 2 && told_.tied.contains(tensor.shape[0]) && !layer_named_in(tensor.name);
+    return told_.is_tied(tensor.name, tensor.shape);
   }
 
   /// Names of all tensors that stand directly in a module.

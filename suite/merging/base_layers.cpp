@@ -3,8 +3,8 @@
 #include "suite/merging/base_layers.hpp"
 
 #include <nlohmann/json.hpp>
-#include <string>
 
+#include "suite/merging/layers.hpp"
 #include "suite/store/input_json.hpp"
 
 namespace taugrid::merging {
@@ -45,6 +45,10 @@ BaseLayers::BaseLayers(const std::filesystem::path& base, bool stores_head) {
   each_said(json, "vocab_size", [&](const Json& size) {
     if (size.is_number_integer()) tied.insert(size.get<std::int64_t>());
   });
+}
+
+bool BaseLayers::is_tied(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  return shape.size() == 2 && tied.contains(shape[0]) && !layer_named_in(name);
 }
 
 }  // namespace taugrid::merging

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace taugrid::merging {
 
@@ -16,6 +18,9 @@ struct BaseLayers {
   /// Where a configuration does not say, transformers ties the two; families that do not are written with
   /// both. `stores_head`: whether the base's weights have a head of their own. Throws InputError.
   BaseLayers(const std::filesystem::path& base, bool stores_head);
+
+  /// Whether a tensor is the matrix that is both.
+  bool is_tied(const std::string& name, const std::vector<std::int64_t>& shape) const;
 };
 
 }  // namespace taugrid::merging

@@ -53,19 +53,6 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
-/// Whether a module of a sentence model has weights of its own, as far as modules.json tells: pooling and
-/// norms have none.
-bool has_weights(const fs::path& base, const fs::path& folder) {
-  const auto modules =
-      store::input_json(base / "modules.json", "a sentence model's list of modules", store::JsonKind::list);
-  for (const auto& module : modules) {
-    if (!module.is_object() || module.value("path", Json()) != folder.string()) continue;
-    const auto type = module.value("type", Json()).dump() + folder.string();
-    return type.find("Pooling") == std::string::npos && type.find("Normalize") == std::string::npos;
-  }
-  return true;
-}
-
 /// Whether anything has this name, be it a link that leads nowhere: whoever reads it says what it is.
 bool is_listed(const fs::path& path) {
   std::error_code error;
@@ -140,11 +127,16 @@ bool are_equal(const fs::path& a, const fs::path& b, const std::function<void()>
   return true;
 }
 
-/// The folders in which a sentence model has its further modules, such as pooling.
-std::vector<std::string> module_folders(const fs::path& base) {
+/// A further module of a sentence model, such as pooling.
+struct Module {
+  fs::path folder;
+  bool has_weights;  ///< as far as its name and type tell: pooling and norms have none
+};
+
+std::vector<Module> modules_of(const fs::path& base) {
   const auto path = base / "modules.json";
-  std::vector<std::string> folders;
-  if (!is_listed(path)) return folders;
+  std::vector<Module> found;
+  if (!is_listed(path)) return found;
   const auto modules = store::input_json(path, "a sentence model's list of modules", store::JsonKind::list);
   for (const auto& module : modules) {
     const auto place = module.is_object() ? module.value("path", Json("")) : Json();
@@ -152,9 +144,11 @@ std::vector<std::string> module_folders(const fs::path& base) {
     if (!place.is_string() || !is_plain_name(place.get<std::string>()))
       throw InputError(path.string() + ": a module's path is " + store::quoted(place.dump()) +
                        "; expected the plain name of a folder in this one");
-    folders.push_back(place.get<std::string>());
+    const auto folder = place.get<std::string>(), told = module.value("type", Json()).dump() + folder;
+    const auto is = [&](const char* kind) { return told.find(kind) != std::string::npos; };
+    found.push_back({folder, !is("Pooling") && !is("Normalize")});
   }
-  return folders;
+  return found;
 }
 
 }  // namespace
@@ -184,12 +178,12 @@ void copy_side_files(const fs::path& base, const std::vector<fs::path>& models, 
         carry_over(entry->path(), to / templates / name, go_on);
     }
   }
-  for (const fs::path folder : module_folders(base)) {
+  for (const auto& [folder, has_weights] : modules_of(base)) {
     if (is_listed(base / folder / "config.json"))
       carry_over(base / folder / "config.json", to / folder / "config.json", go_on);
     const auto weights = folder / "model.safetensors";
     if (!is_listed(base / weights)) {
-      if (has_weights(base, folder) && is_listed(base / folder / "pytorch_model.bin"))
+      if (has_weights && is_listed(base / folder / "pytorch_model.bin"))
         throw InputError(
             (base / folder / "pytorch_model.bin").string() +
             ": is a pickle, which is not read; expected model.safetensors: save the model again with "

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "suite/models/label_tree.hpp"
 #include "suite/models/readout.hpp"
@@ -17,6 +18,10 @@ const autodiff::Layout& Encoder::buffers() const {
 }
 
 at::Tensor Encoder::constant(const std::string&) const { return {}; }
+
+State Encoder::random_state_of_open_clip(std::uint64_t) const {
+  throw std::logic_error(architecture() + " is not drawn by open_clip");
+}
 
 int first_trained_stage(const autodiff::Layout& layout, const std::vector<bool>& trained) {
   int first = std::numeric_limits<int>::max();

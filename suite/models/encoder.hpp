@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,12 +118,10 @@ class Encoder : public Stages<at::Tensor>,
   /// A start at random, as Hugging Face initialises this architecture; the same on every platform for one
   /// seed.
   virtual State random_state(std::uint64_t seed) const = 0;
-  /// A start at random as open_clip draws this architecture, which the tangent-space paper starts from; none
-  /// where it has another one or none.
-  virtual std::optional<State> random_state_of_open_clip(std::uint64_t seed) const {
-    static_cast<void>(seed);
-    return std::nullopt;
-  }
+  /// Whether open_clip draws this architecture, too, as the tangent-space paper starts from it.
+  virtual bool is_drawn_by_open_clip() const { return false; }
+  /// A start at random as open_clip draws it. Throws std::logic_error where it does not.
+  virtual State random_state_of_open_clip(std::uint64_t seed) const;
 
   /// Samples of a batch mix in training where a model has buffers: it normalises by the batch. Everywhere
   /// else (evaluation, tangents, Hessian and NTK products, penalties) stored statistics hold and samples do

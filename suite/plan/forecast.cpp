@@ -23,10 +23,6 @@ constexpr double enough = 1.05;  // more ranks are useless where they end less t
 constexpr double data_set_bytes = 1700;
 constexpr double log_bytes_a_unit = 140;
 
-bool is_exchange(const schedule::Work& work) {
-  return work.kind == schedule::sums_over_ranks || work.kind == schedule::gathers_of_ranks;
-}
-
 bool is_vector(const std::string& name) { return name.starts_with("vector/"); }
 
 /// What a rank holds that has computed these units. Freed pieces stay with the process (main.cpp), large
@@ -128,7 +124,7 @@ std::vector<double> unit_seconds(const std::vector<WorkUnit>& units, const Profi
     } else {
       seconds += load.bytes_read / profile.read_bytes_per_second;
       for (const auto& work : load.work) {
-        if (is_exchange(work) && profile.together.ranks > 0) {
+        if (work.is_exchange() && profile.together.ranks > 0) {
           const double bytes = 4 * static_cast<double>(work.inputs);
           seconds += work.calls * (work.kind == schedule::sums_over_ranks
                                        ? profile.together.sum_seconds(bytes, ranks)
@@ -156,7 +152,7 @@ std::vector<std::string> missing_rates(const std::vector<WorkUnit>& units, const
   std::set<std::string> missing;
   for (const auto* unit : untraced(units, profile)) {
     for (const auto& work : unit->load.work) {
-      const bool known = is_exchange(work) && profile.together.ranks > 0;
+      const bool known = work.is_exchange() && profile.together.ranks > 0;
       if (!known && !profile.rates.contains(work.kind)) missing.insert(work.kind);
     }
   }

@@ -19,6 +19,11 @@ struct Rehearsal {
   double flops = 0;
 };
 
+/// Kinds of work that ranks of a group do together, by numbers of float32: sums of what each has, and
+/// gathers, of which all ranks' numbers count.
+inline constexpr const char* sums_over_ranks = "exchange";
+inline constexpr const char* gathers_of_ranks = "gather";
+
 /// Equal calls of one computation, as the busiest rank of the unit's group makes them.
 struct Work {
   std::string kind;  ///< whose rate is measured: "train/linear", "forward", …
@@ -28,12 +33,9 @@ struct Work {
   double flops = 0;         ///< of one call
   /// Makes the unit's own computation ready at another size, on random inputs, for one rank `alone`.
   std::function<Rehearsal(const comm::Communicator& alone, std::int64_t inputs, std::int64_t width)> rehearse;
-};
 
-/// Kinds of work that ranks of a group do together, by numbers of float32: sums of what each has, and
-/// gathers, of which all ranks' numbers count.
-inline constexpr const char* sums_over_ranks = "exchange";
-inline constexpr const char* gathers_of_ranks = "gather";
+  bool is_exchange() const { return kind == sums_over_ranks || kind == gathers_of_ranks; }
+};
 
 struct Load {
   std::vector<Work> work;
@@ -50,8 +52,7 @@ struct Load {
   double bytes_exchanged() const {
     double bytes = 0;
     for (const auto& each : work)
-      if (each.kind == sums_over_ranks || each.kind == gathers_of_ranks)
-        bytes += 4 * each.calls * static_cast<double>(each.inputs);
+      if (each.is_exchange()) bytes += 4 * each.calls * static_cast<double>(each.inputs);
     return bytes;
   }
 };

@@ -81,7 +81,7 @@ Model::Model(const Settings& settings, InputFiles& files, at::Device device)
     throw InputError("finetune.first_stage is " + std::to_string(settings.first_stage) + "; the model " +
                      settings.model.string() + " has stages 0 to " + std::to_string(last));
   first_stage_ = std::min(settings.first_stage, last);
-  if (drawn_by_open_clip_ && !stand_in_ && !encoder().random_state_of_open_clip(0))
+  if (drawn_by_open_clip_ && !stand_in_ && !encoder().is_drawn_by_open_clip())
     throw InputError("model.drawn_as is \"open_clip\", and the model " + settings.model.string() + " is a " +
                      encoder().architecture() +
                      "; expected a CLIPVisionModelWithProjection, which alone is drawn so");
@@ -112,9 +112,9 @@ std::vector<at::Tensor> Model::buffers(const models::State& state, at::ScalarTyp
 
 models::State Model::random_state() const {
   const auto seed = seed_for(seed_, "theta0");
-  if (drawn_by_open_clip_)
-    if (const auto drawn = encoder().random_state_of_open_clip(seed)) return drawn->to(device_);
-  return encoder().random_state(seed).to(device_);
+  const auto state =
+      drawn_by_open_clip_ ? encoder().random_state_of_open_clip(seed) : encoder().random_state(seed);
+  return state.to(device_);
 }
 
 }  // namespace taugrid::study

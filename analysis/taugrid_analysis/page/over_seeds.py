@@ -10,9 +10,9 @@ import numpy as np
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.numbers.measured import Measured
-from taugrid_analysis.page.table import Table, Value
+from taugrid_analysis.page.table import Table, Value, beginning
 from taugrid_analysis.page.tables import all_tables
-from taugrid_analysis.run.configuration import computed, configuration
+from taugrid_analysis.run.configuration import computed
 from taugrid_analysis.run.opened import Run
 
 SEED = "run.seed"
@@ -42,12 +42,7 @@ def _seeds(runs: Sequence[Run]) -> list[str]:
             raise InputError(
                 f"has seed {seeds[place] or 'unknown'}, as {other} has", run.path, "another seed"
             )
-    told = []
-    for run in runs:
-        path = run.path.with_name("config.toml")
-        told.append(computed(configuration(path)))
-        if not told[-1]:
-            raise InputError("is missing or empty", path, "the configuration of the run, which taugrid wrote")
+    told = [computed(run.path.with_name("config.toml")) for run in runs]
     for run, mine in zip(runs, told, strict=True):
         for key in sorted({*told[0], *mine} - {SEED}):
             if mine.get(key) != told[0].get(key):
@@ -78,8 +73,7 @@ def _keyed(table: Table) -> dict[tuple[Value, ...], list[Value]]:
     """Each row by the words that it begins with, and how many rows before it began so."""
     found: dict[tuple[Value, ...], list[Value]] = {}
     for row in table.rows:
-        numbers = [place for place, cell in enumerate(row) if not isinstance(cell, str)]
-        words = tuple(str(word).removesuffix(" *") for word in row[: min(numbers, default=len(row))])
+        words = tuple(beginning(row))
         again = sum(key[:-1] == words for key in found)
         found[(*words, again)] = row
     return found

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from taugrid_analysis.numbers.measured import Measured
 
@@ -14,6 +16,14 @@ NUMERAL = re.compile(r"-?[\d.,]+( ± [\d.e-]+)?( \?)?")  # as a paper or this pr
 
 
 Value = str | int | float | None
+
+
+def beginning(row: Sequence[Value]) -> list[str]:
+    """The words before a row's first number, which name it in every run of an experiment.
+
+    A star behind one marks what was chosen of several rows: another run may choose another one.
+    """
+    return [word.removesuffix(" *") for word in takewhile(lambda cell: isinstance(cell, str), row)]  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,11 @@ def statistics(model: nn.Module) -> dict[str, Tensor]:
     return {name: v.detach().clone() for name, v in model.named_buffers() if v.is_floating_point()}
 
 
+def _behind(model: Net, frozen: int) -> list[nn.Module]:
+    """The stages from `frozen` on, or the whole model where none is frozen."""
+    return list(model.stages()[frozen - 1 :]) if frozen > 0 else [model]
+
+
 def statistics_of(
     model: nn.Module, p: dict[str, Tensor], batches: list[Tensor], frozen: int
 ) -> dict[str, Tensor]:
@@ -160,8 +165,7 @@ def statistics_of(
     again = copy.deepcopy(model)
     assert isinstance(again, Net)
     again.load_state_dict(p, strict=False)
-    moving = again.stages()[frozen - 1 :] if frozen > 0 else [again]
-    for module in (one for stage in moving for one in stage.modules()):
+    for module in (one for part in _behind(again, frozen) for one in part.modules()):
         if isinstance(module, nn.BatchNorm2d):
             module.train()
             module.reset_running_stats()
@@ -185,8 +189,8 @@ def in_training(model: nn.Module, p: dict[str, Tensor], x: Tensor, frozen: int) 
     """The features of x with a graph: by the batch's own statistics from the stage `frozen` on."""
     again = copy.deepcopy(model).eval()
     assert isinstance(again, Net)
-    for stage in again.stages()[frozen - 1 :] if frozen > 0 else [again]:
-        stage.train()
+    for part in _behind(again, frozen):
+        part.train()
     z: Tensor = functional_call(again, {name: v.clone() for name, v in p.items()}, (x, -1))
     return z
 

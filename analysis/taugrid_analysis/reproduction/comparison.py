@@ -14,7 +14,6 @@ training amplifies that, and no error tells by how much.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,7 +21,7 @@ from scipy import stats
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.numbers.measured import Measured
-from taugrid_analysis.page.table import Column, Table, Value
+from taugrid_analysis.page.table import Column, Table, Value, beginning
 from taugrid_analysis.reproduction.reference import Reference
 
 CHANCE = 0.05  # of any number beyond the bound where nothing but the test points differs
@@ -160,8 +159,7 @@ def _cells(tables: list[Table]) -> tuple[dict[Place, tuple[Column, float]], dict
     for table in tables:
         seen: dict[str, int] = {}
         for row in table.rows:
-            # A star marks what was chosen of several rows: another processor may choose another one.
-            name = " · ".join(word.removesuffix(" *") for word in _beginning(row)) or "(unnamed)"
+            name = " · ".join(beginning(row)) or "(unnamed)"
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"
@@ -172,13 +170,6 @@ def _cells(tables: list[Table]) -> tuple[dict[Place, tuple[Column, float]], dict
                 else:
                     numbers[place] = (column, value)
     return numbers, words
-
-
-def _beginning(row: list[Value]) -> Iterator[str]:
-    for value in row:
-        if not isinstance(value, str):
-            return
-        yield value
 
 
 def table(compared: Comparison, whole: bool = False) -> Table:

@@ -21,7 +21,7 @@ from taugrid_analysis.files import regular, write
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.page.tables import all_tables
-from taugrid_analysis.run.configuration import computed, configuration, inputs
+from taugrid_analysis.run.configuration import TAKEN, computed, inputs
 from taugrid_analysis.run.opened import Run
 
 RECORDED = Path(__file__).parent / "recorded"  # the references that come with the program
@@ -51,10 +51,7 @@ class Reference:
 
 def of_run(run: Run, name: str) -> Reference:
     """Raises InputError where the run's configuration is not beside its results."""
-    results, path = run.results, run.path.with_name("config.toml")
-    known = configuration(path)
-    if not known:
-        raise InputError("is missing or empty", path, "the configuration of the run, which taugrid wrote")
+    results = run.results
     return Reference(
         name=name,
         finished=results.root("finished_utc"),
@@ -62,7 +59,7 @@ def of_run(run: Run, name: str) -> Reference:
         machine=_machine(results.provenance()),
         seeds=", ".join(results.seeds()),
         schema=results.schema,
-        configuration=computed(known),
+        configuration=computed(run.path.with_name("config.toml")),
         inputs=inputs(run.path.with_name("inputs.toml")),
         tables=[_lasting(table) for table in all_tables(run, by_pair=True)],
     )
@@ -158,7 +155,9 @@ def read(name: str, folder: Path | None = None) -> Reference:
         return Reference(
             **{fact: _text(stored[fact]) for fact in FACTS},
             schema=int(stored["schema"]),
-            configuration=computed({key: _text(value) for key, value in stored["configuration"].items()}),
+            configuration={
+                key: _text(value) for key, value in stored["configuration"].items() if key not in TAKEN
+            },
             inputs={key: _text(value) for key, value in stored["inputs"].items()},
             tables=[_table(entry) for entry in stored["tables"]],
         )

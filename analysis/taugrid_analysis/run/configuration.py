@@ -22,11 +22,6 @@ PLACES = (
 TAKEN = ("finetune.checkpoints", "finetune.given")
 
 
-def computed(configuration: dict[str, str]) -> dict[str, str]:
-    """What tells runs of one experiment from those of others."""
-    return {key: value for key, value in configuration.items() if key not in TAKEN}
-
-
 def configuration(path: Path) -> dict[str, str]:
     """What is computed, by section.key; empty where the file was left behind.
 
@@ -43,6 +38,14 @@ def configuration(path: Path) -> dict[str, str]:
 
     walk("", _parsed(path, "the config.toml that taugrid wrote"))
     return flat
+
+
+def computed(path: Path) -> dict[str, str]:
+    """What tells runs of one experiment from others. Raises InputError where the file is missing."""
+    known = configuration(path)
+    if not known:
+        raise InputError("is missing or empty", path, "the configuration of the run, which taugrid wrote")
+    return {key: value for key, value in known.items() if key not in TAKEN}
 
 
 def inputs(path: Path) -> dict[str, str]:

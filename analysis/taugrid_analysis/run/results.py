@@ -172,6 +172,10 @@ class Results:
             for name in ordered(set(self._store.names(f"{group}/{method}")))
         ]
 
+    def members(self, group: str) -> list[str]:
+        """What data() takes of a group: names, or METHOD/REGIME where they have two steps."""
+        return self.by_method(group) if self._known(group).by_method else self.names(group)
+
     def _known(self, group: str) -> Group:
         return groups().get(group, Group({}))
 

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/nets.hpp"
@@ -72,14 +71,9 @@ class ClipVision final : public Net<ClipVision> {
   }
 
   State random_state(std::uint64_t seed) const override {
-    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const double d = static_cast<double>(config_.hidden), f = config_.initializer_factor;
     const double depth = 1.0 / std::sqrt(2.0 * static_cast<double>(config_.layers));
-    auto theta = at::zeros({layout_.size()}, at::kFloat);
-    auto views = layout_.parameter_views(theta);
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      const auto& name = layout_.parameters()[i].name;
-      auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+    return drawn(seed, [&](const auto& has, at::Tensor& numbers, at::Generator& generator) {
       double deviation = 0;
       if (has("class_embedding")) deviation = f / std::sqrt(d);
       if (has("patch_embedding") || has("position_embedding")) deviation = config_.initializer_range * f;
@@ -88,32 +82,24 @@ class ClipVision final : public Net<ClipVision> {
       if (has("out_proj.weight") || has("visual_projection")) deviation = f / std::sqrt(d);
       if (has("fc1.weight")) deviation = f / std::sqrt(2 * d);
       if (has("fc2.weight")) deviation = depth * f / std::sqrt(d);
-      if (deviation > 0) views[i].normal_(0, deviation, generator);
-      if (layout_.parameters()[i].kind == Kind::norm && has(".weight")) views[i].fill_(1);
-    }
-    return {theta, {}};
+      if (deviation > 0) numbers.normal_(0, deviation, generator);
+    });
   }
 
   // open_clip leaves the tower to PyTorch's starts of its parts, whatever the number of layers: queries, keys
   // and values are one matrix there, [3d, d], Xavier's.
-  std::optional<State> random_state_of_open_clip(std::uint64_t seed) const override {
-    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  bool is_drawn_by_open_clip() const override { return true; }
+  State random_state_of_open_clip(std::uint64_t seed) const override {
     const double d = static_cast<double>(config_.hidden), of_qkv = std::sqrt(6 / (d + 3 * d));
-    auto theta = at::zeros({layout_.size()}, at::kFloat);
-    auto views = layout_.parameter_views(theta);
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      const auto& name = layout_.parameters()[i].name;
-      auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+    return drawn(seed, [&](const auto& has, at::Tensor& numbers, at::Generator& generator) {
       if (has("class_embedding") || has("position_embedding") || has("visual_projection"))
-        views[i].normal_(0, 1 / std::sqrt(d), generator);
-      if (has("patch_embedding")) start_linear(views[i], views[i][0].numel(), generator);
+        numbers.normal_(0, 1 / std::sqrt(d), generator);
+      if (has("patch_embedding")) start_linear(numbers, numbers[0].numel(), generator);
       if (has("q_proj.weight") || has("k_proj.weight") || has("v_proj.weight"))
-        views[i].uniform_(-of_qkv, of_qkv, generator);
-      if (has("out_proj.weight") || has("fc1")) start_linear(views[i], config_.hidden, generator);
-      if (has("fc2")) start_linear(views[i], config_.mlp, generator);
-      if (layout_.parameters()[i].kind == Kind::norm && has(".weight")) views[i].fill_(1);
-    }
-    return State{theta, {}};
+        numbers.uniform_(-of_qkv, of_qkv, generator);
+      if (has("out_proj.weight") || has("fc1")) start_linear(numbers, config_.hidden, generator);
+      if (has("fc2")) start_linear(numbers, config_.mlp, generator);
+    });
   }
 
   template <class T>
@@ -149,6 +135,22 @@ class ClipVision final : public Net<ClipVision> {
   }
 
  private:
+  /// Calls draw(has, numbers, generator) for each parameter, has(part) telling whether its name has the part.
+  /// What is not drawn is 0, and gains of norms are 1.
+  template <class Draw>
+  State drawn(std::uint64_t seed, const Draw& draw) const {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    auto theta = at::zeros({layout_.size()}, at::kFloat);
+    auto views = layout_.parameter_views(theta);
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      const auto& parameter = layout_.parameters()[i];
+      const auto has = [&](const char* part) { return parameter.name.find(part) != std::string::npos; };
+      draw(has, views[i], generator);
+      if (parameter.kind == Kind::norm && has(".weight")) views[i].fill_(1);
+    }
+    return {theta, {}};
+  }
+
   struct Layer {
     Affine norm1, qkv, out, norm2, fc1, fc2;
   };

@@ -88,8 +88,7 @@ def _require_comparable(run: Run, other: Run) -> None:
     if run.results.tasks != other.results.tasks:
         raise InputError(f"has other tasks than {other.path}", run.path, ", ".join(other.results.tasks))
     for group in READ:
-        of_methods = group == "every_partition"
-        for name in run.results.by_method(group) if of_methods else run.results.names(group):
+        for name in run.results.members(group):
             every = [one.data(group, name) for one in (run, other)]
             rows = [data["sample_index"] for data in every if data is not None and "sample_index" in data]
             if len(rows) == len(every) and not np.array_equal(rows[0].to_numpy(), rows[1].to_numpy()):
