@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 PROJECT = Path(__file__).parents[2]
+SPACK = PROJECT / "jobs/spack/spack_repo/taugrid"
 PROGRAM = os.environ["TAUGRID"]
 Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]
 
@@ -81,8 +82,11 @@ def test_spack_knows_what_cmake_looks_for() -> None:
     with modules(spack__package=package | more,
                  spack_repo__builtin__build_systems__cmake={"CMakePackage": CMakePackage},
                  spack_repo__builtin__build_systems__cuda={"CudaPackage": CudaPackage}):
-        made = runpy.run_path(str(PROJECT / "jobs/spack/packages/taugrid/package.py"))["Taugrid"]
-    assert yaml.safe_load((PROJECT / "jobs/spack/repo.yaml").read_text())["repo"]["namespace"] == "taugrid"
+        made = runpy.run_path(str(SPACK / "packages/taugrid/package.py"))["Taugrid"]
+    repository = yaml.safe_load((SPACK / "repo.yaml").read_text())["repo"]
+    # From interface 2.0 on, a repository lies in spack_repo, in a folder of its name.
+    assert repository == {"namespace": SPACK.name, "api": "v2.0"} and SPACK.parent.name == "spack_repo"
+    assert made.git == f"file://{PROJECT.resolve()}"
 
     specs = [arguments[0] for arguments, _ in named(calls, "depends_on")]
     needed = set(re.findall(r"find_package\((\w+)", (PROJECT / "CMakeLists.txt").read_text()

@@ -202,8 +202,22 @@ def test_a_bench_that_is_told_to_stop_says_what_it_measured() -> None:
     assert "INVALID" not in said
 
 
-def test_verify_names_what_is_wrong() -> None:
-    """Every case that has a result stands beside recorded values, on whichever processor this is."""
+def test_verify_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matrix product that is 1 % too large is seen wherever one is computed, and nowhere else."""
+    monkeypatch.setenv("LD_PRELOAD", f"{os.environ['TAUGRID_WRONG_PRODUCT']} {launch.PRELOADED}")
+    done = launch.run(1, "verify", "--device", "cpu")
+    assert done.returncode == 1, done.stdout + done.stderr
+    *lines, last = done.stdout.splitlines()
+    results = {row[0]: row[-1] for row in (line.split() for line in lines if not line.startswith("#"))}
+    wrong = [name for name, result in results.items() if result == "WRONG"]
+    assert last == "# verify: WRONG: " + ", ".join(wrong)
+    assert {"forward", "jvp", "step/standard", "ntk", "hvp/first", "lambda_max/lanczos", "resnet/step", "text/forward",
+            "decoder/forward", "decoder/step", "decoder/lambda_max", "fisher", "regmean"} <= set(wrong)
+    assert all(results[name] == "ok" for name in ("combine", "merge/ties", "hdf5_write", "storage/packed_read"))
+
+
+def test_verify_is_right_on_whichever_processor_this_is() -> None:
+    """Every case that has a result stands beside recorded values."""
     done = launch.run(1, "verify", "--device", "cpu")
     assert done.returncode == 0, done.stdout + done.stderr
     *lines, last = done.stdout.splitlines()
@@ -213,6 +227,6 @@ def test_verify_names_what_is_wrong() -> None:
     assert [row[0] for row in rows] == listed
     beside = {row[0] for row in rows if "-" not in row[1:]}
     assert {"combine", "gram", "forward", "jvp", "step/standard", "step/linear", "ntk", "hvp/first", "resnet/ntk",
-            "lambda_max/lanczos", "grid/nonlinear_7x7", "text/forward", "fisher"} <= beside
+            "lambda_max/lanczos", "grid/nonlinear_7x7", "text/forward", "decoder/forward", "fisher"} <= beside
     refused = launch.run(2, "verify", "--device", "cpu")
     assert refused.returncode == 2 and "taugrid verify is for one process" in refused.stderr

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F403, F405, RUF012 (Spack's own way of writing packages)
-"""taugrid for Spack: `spack repo add jobs/spack`, then in the checkout `spack dev-build taugrid@main`.
+"""taugrid for Spack 1: `spack repo add jobs/spack/spack_repo/taugrid`, then `spack install taugrid`, which takes the
+branch main of this checkout, or `spack dev-build taugrid@main` for the files as they lie there.
 
 `spack test run taugrid` runs `taugrid verify`."""
 
@@ -16,11 +17,12 @@ class Taugrid(CMakePackage, CudaPackage):
     """How task vectors compose: an MPI-parallel benchmark suite that fine-tunes one pre-trained model on many tasks and
     measures every task and every pair."""
 
+    git = "file://" + os.path.realpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 6))  # this checkout
     tags = ["benchmark"]
     test_requires_compiler = False
 
     license("Apache-2.0")
-    version("main")  # of a checkout: spack dev-build taugrid@main
+    version("main", branch="main")
 
     variant("cuda", default=False, description="Run on NVIDIA GPUs, by LibTorch and NCCL")
     variant("native", default=True, description="Compile for the processor of this machine")
