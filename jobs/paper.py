@@ -96,7 +96,7 @@ def refused(name: str, step: Any, why: str) -> PaperError:
 def taken_from(how: dict[str, Any]) -> list[str]:
     """The step's `each`, which it has no more; [] where it has none, or keeps one that is no list of texts."""
     each = how.get("each")
-    if not isinstance(each, list) or not all(isinstance(one, str) for one in each):
+    if not isinstance(each, list) or not all(isinstance(entry, str) for entry in each):
         return []
     return list(how.pop("each"))
 
@@ -113,12 +113,12 @@ def measured_for_each(name: str, written: dict[str, Any]) -> list[dict[str, Any]
     if EACH in str(step.get("models_of", "")):
         raise refused(name, written, f"does not take {EACH} in models_of")
 
-    def filled(value: Any, one: str) -> Any:
+    def filled(value: Any, entry: str) -> Any:
         if isinstance(value, list):
-            return [filled(part, one) for part in value]
-        return value.replace(EACH, one) if isinstance(value, str) else value
+            return [filled(part, entry) for part in value]
+        return value.replace(EACH, entry) if isinstance(value, str) else value
 
-    return [{key: filled(value, one) for key, value in step.items()} for one in each]
+    return [{key: filled(value, entry) for key, value in step.items()} for entry in each]
 
 
 def seed_of(environment: Mapping[str, str]) -> str:
@@ -137,15 +137,15 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
     main_run = environment.get("RUN") or f"runs/papers/{name.replace('/', '_')}{behind}"
 
     def words(text: str, each: list[str] | None = None) -> list[str]:
-        found = [word.replace("{run}", main_run) for word in shlex.split(text)]
-        if each and not any(EACH in word for word in found):
+        parts = [word.replace("{run}", main_run) for word in shlex.split(text)]
+        if each and not any(EACH in word for word in parts):
             raise refused(name, repr(text), f"has each, and no word with {EACH}")
-        return [word.replace(EACH, one) for word in found for one in (each if each and EACH in word else [EACH])]
+        return [word.replace(EACH, entry) for word in parts for entry in (each if each and EACH in word else [EACH])]
 
     def folder(how: dict[str, Any]) -> str:
         return how.pop("run", "{run}").replace("{run}", main_run)
 
-    for step in [one for written in read(name)["steps"] for one in measured_for_each(name, written)]:
+    for step in [step for written in read(name)["steps"] for step in measured_for_each(name, written)]:
         match step:
             case {"measure": str(experiment), **how}:
                 run = folder(how)

@@ -42,16 +42,16 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
 
     def command(name: str, summary: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=summary, description=summary)
-        made.add_argument("run", metavar="RUN", type=Path, help="run folder, or its results.h5")
-        return made
+        subparser = commands.add_parser(name, help=summary, description=summary)
+        subparser.add_argument("run", metavar="RUN", type=Path, help="run folder, or its results.h5")
+        return subparser
 
     def several(name: str, summary: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=summary, description=summary)
-        made.add_argument(
+        subparser = commands.add_parser(name, help=summary, description=summary)
+        subparser.add_argument(
             "runs", metavar="RUN", type=Path, nargs="+", help="run folders, or their results.h5"
         )
-        return made
+        return subparser
 
     command("show", "one screen about the run")
     tables = several(
@@ -177,25 +177,25 @@ def run(options: argparse.Namespace) -> int:
 
     with ExitStack() as stack:
         paths = options.runs if hasattr(options, "runs") else [options.run]
-        found = [stack.enter_context(Run(path)) for path in paths]
+        runs = [stack.enter_context(Run(path)) for path in paths]
         if options.command == "show":
             from taugrid_analysis.page.show import show
 
-            print(show(found[0]))
+            print(show(runs[0]))
         elif options.command == "tables":
-            print_tables(options, found)
+            print_tables(options, runs)
         elif options.command == "seeds":
-            print_seeds(options, found)
+            print_seeds(options, runs)
         elif options.command == "causes":
-            print_causes(options, found)
+            print_causes(options, runs)
         elif options.command == "report":
             from taugrid_analysis.page.report import report
 
-            write(options.out or found[0].path.parent / "report.html", report(found[0]).encode("utf-8"))
+            write(options.out or runs[0].path.parent / "report.html", report(runs[0]).encode("utf-8"))
         elif options.command == "figures":
-            draw_paper(options.paper, options.out or found[0].path.parent / "figures", found)
+            draw_paper(options.paper, options.out or runs[0].path.parent / "figures", runs)
         else:
-            draw(options.out, found[0])
+            draw(options.out, runs[0])
     return 0
 
 
@@ -217,21 +217,21 @@ def print_tables(options: argparse.Namespace, runs: list[Run]) -> None:
 
         if options.paper != BASES:
             raise InputError(f"{len(runs)} runs", "tables", f"one run, or --paper {BASES}")
-        found = architectures.tables(runs)
+        tables = architectures.tables(runs)
     elif options.paper:
         from taugrid_analysis.papers.comparison import paper_tables
 
-        found = paper_tables(run, options.paper)
+        tables = paper_tables(run, options.paper)
     else:
         from taugrid_analysis.page.tables import all_tables
 
-        found = all_tables(run, by_pair=options.pairs or options.only == "pairs")
+        tables = all_tables(run, by_pair=options.pairs or options.only == "pairs")
     if options.only:
-        names = list(dict.fromkeys(table.name for table in found))
-        found = [table for table in found if table.name == options.only]
-        if not found:
+        names = list(dict.fromkeys(table.name for table in tables))
+        tables = [table for table in tables if table.name == options.only]
+        if not tables:
             raise InputError(f"no table {options.only}", run.path, f"one of {', '.join(names)}")
-    renderings.print_tables(found, options.format)
+    renderings.print_tables(tables, options.format)
 
 
 def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
@@ -242,29 +242,29 @@ def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
     if options.table:
         renderings.print_tables(over_seeds.tables(runs, options.table), options.format)
         return
-    found = []
+    summaries = []
     for run in runs:
         some = seeds.summaries(run)
         if not some and not penalty([run]).rows:
             raise InputError("holds no task addition with its grid", run.path, "a run of all experiments")
-        found += some
-    made = (
+        summaries += some
+    tables = (
         models(runs),
-        seeds.table(found),
-        seeds.criteria(found),
+        seeds.table(summaries),
+        seeds.criteria(summaries),
         penalty(runs),
         seeds.predictor_table(runs),
     )
-    renderings.print_tables([table for table in made if table.rows], options.format)
+    renderings.print_tables([table for table in tables if table.rows], options.format)
 
 
 def print_causes(options: argparse.Namespace, runs: list[Run]) -> None:
     from taugrid_analysis.quantities.causes import tables as causes
 
-    made = [table for table in (causes.linearity(runs), causes.barrier(runs)) if table.rows]
-    if not made:
+    tables = [table for table in (causes.linearity(runs), causes.barrier(runs)) if table.rows]
+    if not tables:
         raise InputError("holds neither", runs[0].path, "/linearity/standard or /barrier/standard")
-    renderings.print_tables(made, options.format)
+    renderings.print_tables(tables, options.format)
 
 
 def draw(out: Path, run: Run) -> None:

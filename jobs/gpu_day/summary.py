@@ -38,15 +38,15 @@ def table_of_steps(out: Path) -> None:
     print("| step | seconds | result | mean W | kJ | most GiB in use | busy % |\n|---|---|---|---|---|---|---|")
     for row in steps(out):
         began = out / f"{row['step']}.began"
-        own = []
+        readings = []
         if began.exists():
             start = float(began.read_text())
-            own = [s for s in seen if start <= s[0] <= start + float(row["seconds"]) + 1]
+            readings = [s for s in seen if start <= s[0] <= start + float(row["seconds"]) + 1]
         figures = "- | - | - | -"
-        if own:
-            watts = sum(s[1] for s in own) / len(own)
-            kilojoules, most = watts * float(row["seconds"]) / 1e3, max(s[2] for s in own) / 1024
-            figures = f"{watts:.0f} | {kilojoules:.1f} | {most:.1f} | {sum(s[3] for s in own) / len(own):.0f}"
+        if readings:
+            watts = sum(s[1] for s in readings) / len(readings)
+            kilojoules, most = watts * float(row["seconds"]) / 1e3, max(s[2] for s in readings) / 1024
+            figures = f"{watts:.0f} | {kilojoules:.1f} | {most:.1f} | {sum(s[3] for s in readings) / len(readings):.0f}"
         print(f"| {row['step']} | {row['seconds']} | {row['status']} | {figures} |")
 
 
@@ -69,8 +69,8 @@ def table_of_bench(out: Path) -> None:
         print("| case | device, ms | share of peak, % | host, ms | host / device | error | result |\n"
               "|---|---|---|---|---|---|---|")
         for name, row in device.items():
-            own = host.get(name)
-            beside = f"{own['real_time']:.2f} | {own['real_time'] / row['real_time']:.1f}" if own else "- | -"
+            cpu = host.get(name)
+            beside = f"{cpu['real_time']:.2f} | {cpu['real_time'] / row['real_time']:.1f}" if cpu else "- | -"
             share, error = row["share_of_peak"], row["relative_error"]
             result = row.get("error_message") or ("ok" if row["valid"] else "INVALID")
             print(f"| {name} | {row['real_time']:.3f} | {100 * share:.1f} | {beside} | {error:.1e} | {result} |")

@@ -29,8 +29,8 @@ def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
         for x in inputs.pixels[:POINTS].split(AT_ONCE):
             slopes, logs = vmap(jacrev(log_p, has_aux=True), (None, 0))(parameters, x)
             weight = logs.exp() / POINTS
-            for name, each in slopes.items():  # [points, classes, …]
-                total[name] += torch.einsum("nc...,nc->...", each.square_(), weight)
+            for name, slope in slopes.items():  # [points, classes, …]
+                total[name] += torch.einsum("nc...,nc->...", slope.square_(), weight)
         return {f"fisher/{name.removeprefix('encoder.')}": v for name, v in total.items()}
 
     return run

@@ -44,12 +44,12 @@ def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
                     for number, x in enumerate(parts):
                         f0, fi, fj = (single[m][number] for m in (0, i + 1, j + 1))
                         u = study.layers(p, x)
-                        of_layers = [compared(*each, alpha) for each in zip(u, fi, fj, f0, strict=True)]
+                        of_layers = [compared(*states, alpha) for states in zip(u, fi, fj, f0, strict=True)]
                         values.setdefault((place, k), []).append(torch.stack(of_layers))  # [L, 7, n]
         means = [
             [torch.cat(values[place, k], 2).mean(2)[:, 0] for k in range(len(ALPHA))] for place in range(len(PAIRS))
         ]
-        return {"cosine": torch.stack([torch.stack(each, 1) for each in means])}
+        return {"cosine": torch.stack([torch.stack(row, 1) for row in means])}
 
     def measured() -> dict[str, Tensor]:
         return run() | memory

@@ -103,7 +103,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     regular(path, "a .npz file")
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
+            members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
             most, unpacked = unpacked_most(path), sum(member.file_size for member in members)
             if unpacked > most:
                 raise InputError(

@@ -121,12 +121,12 @@ def sweep(folder: Path) -> None:
     """Removes what processes of this host left half written in `folder` and did not live to remove. Nobody here knows
     whether processes of other hosts still write: their files are named on the error stream."""
     for part in folder.glob(".*.part"):
-        found = PART.fullmatch(part.name)
-        if found is None:
+        match = PART.fullmatch(part.name)
+        if match is None:
             continue
-        if not part.name.endswith(f".{socket.gethostname()}.{found['process']}.part"):
+        if not part.name.endswith(f".{socket.gethostname()}.{match['process']}.part"):
             print(f"prepare: {part}: of another host's process; remove it if that has ended", file=sys.stderr)
-        elif not alive(int(found["process"])):
+        elif not alive(int(match["process"])):
             shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
 
 

@@ -46,21 +46,21 @@ class Figures(rfm.RunOnlyRegressionTest):
     @run_before("performance")
     def read_figures(self) -> None:
         printed = Path(self.stagedir) / str(sn.evaluate(self.stdout))
-        found = [match.groups() for match in FIGURE.finditer(printed.read_text(errors="replace"))]
+        matches = [match.groups() for match in FIGURE.finditer(printed.read_text(errors="replace"))]
         self.perf_variables = {
-            name: sn.make_performance_function(sn.defer(float(value)), unit) for name, value, unit in found
+            name: sn.make_performance_function(sn.defer(float(value)), unit) for name, value, unit in matches
         }
         if not self.references:
             return
-        units = {name: unit for name, _, unit in found}
-        told = json.loads(Path(self.references).read_text(encoding="utf-8"))
-        for where, figures in told.items():
+        units = {name: unit for name, _, unit in matches}
+        references = json.loads(Path(self.references).read_text(encoding="utf-8"))
+        for where, figures in references.items():
             unknown = sorted(figures.keys() - units.keys())
             if unknown and where in ("*", self.current_partition.fullname):
                 raise ValueError(f"{self.references}: {where} has {unknown[0]}, which was not measured")
         self.reference = {
             where: {name: (*limits, units[name]) for name, limits in figures.items() if name in units}
-            for where, figures in told.items()
+            for where, figures in references.items()
         }
 
 

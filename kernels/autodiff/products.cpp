@@ -31,12 +31,12 @@ std::vector<at::Tensor> trained_ones(const std::vector<at::Tensor>& blocks) {
 /// autograd::grad with respect to the blocks that need one; undefined for the others.
 std::vector<at::Tensor> gradients_of(const at::Tensor& output, const at::Tensor& cotangent,
                                      const std::vector<at::Tensor>& blocks, bool keep, bool create) {
-  const auto found = torch::autograd::grad({output}, trained_ones(blocks), {cotangent}, keep, create,
-                                           /*allow_unused=*/true);
+  const auto gradients = torch::autograd::grad({output}, trained_ones(blocks), {cotangent}, keep, create,
+                                               /*allow_unused=*/true);
   std::vector<at::Tensor> all(blocks.size());
   std::size_t next = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (blocks[i].requires_grad()) all[i] = found[next++];
+    if (blocks[i].requires_grad()) all[i] = gradients[next++];
   }
   return all;
 }
@@ -181,13 +181,13 @@ at::Tensor pull_back_by_buckets(const std::vector<at::Tensor>& blocks, const at:
 at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
                      const at::Tensor& cotangent, at::ScalarType type, const Buckets* buckets) {
   if (buckets != nullptr) return pull_back_by_buckets(blocks, output, cotangent, type, *buckets);
-  const auto found = gradients_of(output, cotangent, blocks, false, false);
+  const auto gradients = gradients_of(output, cotangent, blocks, false, false);
   std::int64_t n = 0, from = 0;
   for (const auto& block : blocks) n += block.requires_grad() ? block.numel() : 0;
   const auto flat = at::empty({n}, output.options().dtype(type).requires_grad(false));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (!blocks[i].requires_grad()) continue;
-    put(found[i], flat.narrow(0, from, blocks[i].numel()));
+    put(gradients[i], flat.narrow(0, from, blocks[i].numel()));
     from += blocks[i].numel();
   }
   return flat;

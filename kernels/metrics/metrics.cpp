@@ -82,16 +82,16 @@ at::Tensor mean_accuracy(const at::Tensor& accuracy) {
   return accuracy.isnan().any().item<bool>() ? accuracy.nanmean(-1) : accuracy.mean(-1);
 }
 
-at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own) {
-  require(own.dim() == 1 && accuracy.dim() >= 1 && accuracy.size(-1) == own.size(0), "accuracies are ",
-          accuracy.sizes(), ", those of the own models ", own.sizes());
-  return mean_accuracy(at::where((own > 0).logical_or(accuracy.isnan()), accuracy / own, 0.0));
+at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& reference) {
+  require(reference.dim() == 1 && accuracy.dim() >= 1 && accuracy.size(-1) == reference.size(0),
+          "accuracies are ", accuracy.sizes(), ", those of the own models ", reference.sizes());
+  return mean_accuracy(at::where((reference > 0).logical_or(accuracy.isnan()), accuracy / reference, 0.0));
 }
 
-std::int64_t chosen_row(const at::Tensor& accuracy, const at::Tensor& own) {
+std::int64_t chosen_row(const at::Tensor& accuracy, const at::Tensor& reference) {
   require(accuracy.dim() == 2 && accuracy.size(0) > 0, "accuracies are ", accuracy.sizes(),
           ", not rows of tasks");
-  return normalised_accuracy(accuracy, own).argmax().item<std::int64_t>();
+  return normalised_accuracy(accuracy, reference).argmax().item<std::int64_t>();
 }
 
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels) {

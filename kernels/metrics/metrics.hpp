@@ -37,13 +37,14 @@ at::Tensor largest_share(const at::Tensor& labels);
 /// Mean over the last dimension of the tasks that count: NaN is the accuracy of one that does not.
 at::Tensor mean_accuracy(const at::Tensor& accuracy);
 
-/// Normalised accuracy (papers 1 and 3): mean_accuracy() of accuracy/own over the last dimension, the T tasks;
-/// own [T] being that of each task's own model. A task that its own model never gets right counts as 0.
-at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own);
+/// Normalised accuracy (papers 1 and 3): mean_accuracy() of accuracy/reference over the last dimension, the
+/// T tasks; reference [T] being that of each task's own model. A task that its own model never gets right
+/// counts as 0.
+at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& reference);
 
 /// The coefficient that validation chooses (papers 1 and 3): the row of accuracy [K,T] with the largest
-/// normalised accuracy, the first of equals; own [T] as there.
-std::int64_t chosen_row(const at::Tensor& accuracy, const at::Tensor& own);
+/// normalised accuracy, the first of equals; reference [T] as there.
+std::int64_t chosen_row(const at::Tensor& accuracy, const at::Tensor& reference);
 
 /// −Σₙ log softmax(logits[n])[labels[n]], in nats. logits [N,C], labels [N] within 0 … C−1, which is
 /// checked on the host alone.

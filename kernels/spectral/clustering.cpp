@@ -45,16 +45,16 @@ class KMeans {
 
   Found from(std::mt19937_64& random) {
     seed(random);
-    Found found;
-    found.labels.assign(static_cast<std::size_t>(t_), -1);
+    Found partition;
+    partition.labels.assign(static_cast<std::size_t>(t_), -1);
     for (int round = 0; round < rounds; ++round) {
-      const auto before = found.labels;
-      found.distance = assign(found.labels);
-      if (found.labels == before) break;
-      move(found.labels);
+      const auto before = partition.labels;
+      partition.distance = assign(partition.labels);
+      if (partition.labels == before) break;
+      move(partition.labels);
     }
-    found.distance = refine(found.labels);
-    return found;
+    partition.distance = refine(partition.labels);
+    return partition;
   }
 
  private:
@@ -143,21 +143,21 @@ class KMeans {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::int64_t t = 0; t < t_; ++t) {
-        auto& own = labels[static_cast<std::size_t>(t)];
-        const auto here = counts[static_cast<std::size_t>(own)];
+        auto& label = labels[static_cast<std::size_t>(t)];
+        const auto here = counts[static_cast<std::size_t>(label)];
         if (here == 1) continue;
-        double least = distance(t, own) * here / (here - 1) - 1e-12;
-        auto to = own;
+        double least = distance(t, label) * here / (here - 1) - 1e-12;
+        auto to = label;
         for (std::int64_t c = 0; c < k_; ++c) {
           const auto there = counts[static_cast<std::size_t>(c)];
-          if (c == own || distance(t, c) * there / (there + 1) >= least) continue;
+          if (c == label || distance(t, c) * there / (there + 1) >= least) continue;
           least = distance(t, c) * there / (there + 1);
           to = c;
         }
-        if (to == own) continue;
-        shift(t, own, -1, counts);
+        if (to == label) continue;
+        shift(t, label, -1, counts);
         shift(t, to, 1, counts);
-        own = to;
+        label = to;
         moved = true;
       }
     }
@@ -209,12 +209,12 @@ std::vector<std::int64_t> spectral_partition(const at::Tensor& similarity, std::
   Found best;
   std::int64_t used = 0;  // clusters of the best
   for (int start = 0; start < starts; ++start) {
-    auto found = means.from(random);
-    found.labels = in_order(found.labels);
-    const auto clusters = 1 + *std::max_element(found.labels.begin(), found.labels.end());
-    if (clusters < used || (clusters == used && found.distance >= best.distance - 1e-12)) continue;
+    auto partition = means.from(random);
+    partition.labels = in_order(partition.labels);
+    const auto clusters = 1 + *std::max_element(partition.labels.begin(), partition.labels.end());
+    if (clusters < used || (clusters == used && partition.distance >= best.distance - 1e-12)) continue;
     used = clusters;
-    best = std::move(found);
+    best = std::move(partition);
   }
   return best.labels;
 }
@@ -224,7 +224,7 @@ std::vector<std::int64_t> split_by_sign(const at::Tensor& similarity, const std:
   affinity(similarity);  // for its checks
   if (static_cast<std::int64_t>(labels.size()) != similarity.size(0))
     throw std::invalid_argument("labels: expected one a task");
-  auto found = labels;
+  auto parts = labels;
   const auto last = *std::max_element(labels.begin(), labels.end());
   auto next = last + 1;
   for (std::int64_t c = 0; c <= last; ++c) {
@@ -238,10 +238,10 @@ std::vector<std::int64_t> split_by_sign(const at::Tensor& similarity, const std:
     if (smallest >= least || smallest >= 0) continue;
     const auto halves = spectral_partition(inside - smallest, 2, seed);
     for (std::size_t i = 0; i < members.size(); ++i)
-      if (halves[i] == 1) found[static_cast<std::size_t>(members[i])] = next;
+      if (halves[i] == 1) parts[static_cast<std::size_t>(members[i])] = next;
     ++next;
   }
-  return in_order(found);
+  return in_order(parts);
 }
 
 double adjusted_rand_index(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
@@ -267,10 +267,10 @@ double adjusted_rand_index(const std::vector<std::int64_t>& a, const std::vector
 
 std::vector<std::int64_t> in_order(const std::vector<std::int64_t>& labels) {
   std::map<std::int64_t, std::int64_t> number;
-  std::vector<std::int64_t> found;
+  std::vector<std::int64_t> ordered;
   for (const auto label : labels)
-    found.push_back(number.try_emplace(label, static_cast<std::int64_t>(number.size())).first->second);
-  return found;
+    ordered.push_back(number.try_emplace(label, static_cast<std::int64_t>(number.size())).first->second);
+  return ordered;
 }
 
 }  // namespace taugrid::spectral

@@ -73,8 +73,9 @@ LowRank autoencoder(const at::Tensor& gram, std::int64_t m, const AutoencoderSet
   return {encoded(), w, at::zeros_like(gram)};
 }
 
-double relative_error(const at::Tensor& gram, const LowRank& found) {
-  const auto error = found.encoder.mm(found.decoder) + found.rest - at::eye(gram.size(0), gram.options());
+double relative_error(const at::Tensor& gram, const LowRank& factors) {
+  const auto error =
+      factors.encoder.mm(factors.decoder) + factors.rest - at::eye(gram.size(0), gram.options());
   return ((error * gram.mm(error)).sum() / gram.trace()).item<double>();
 }
 

@@ -34,6 +34,6 @@ LowRank autoencoder(const at::Tensor& gram, std::int64_t m, const AutoencoderSet
                     std::uint64_t seed);
 
 /// ‖V − V̂‖²_F / ‖V‖²_F.
-double relative_error(const at::Tensor& gram, const LowRank& found);
+double relative_error(const at::Tensor& gram, const LowRank& factors);
 
 }  // namespace taugrid::spectral

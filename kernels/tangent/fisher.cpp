@@ -41,10 +41,10 @@ void add_of_table(const Uses& uses, const std::vector<at::Tensor>& gradients, at
     vectors.push_back(f.right.vectors.reshape({-1, table.size(1)}));
   }
   if (keys.empty()) return;
-  const auto [found, place, counts] = at::_unique2(at::cat(keys), /*sorted=*/true, /*return_inverse=*/true);
-  auto rows = at::zeros({found.size(0), table.size(1)}, table.options());
+  const auto [unique, place, counts] = at::_unique2(at::cat(keys), /*sorted=*/true, /*return_inverse=*/true);
+  auto rows = at::zeros({unique.size(0), table.size(1)}, table.options());
   rows.index_add_(0, place, at::cat(vectors));
-  table.index_add_(0, found.remainder(table.size(0)), rows.square_());
+  table.index_add_(0, unique.remainder(table.size(0)), rows.square_());
 }
 
 void add_of_block(const Uses& uses, const Block& block, const std::vector<at::Tensor>& gradients,
@@ -54,12 +54,12 @@ void add_of_block(const Uses& uses, const Block& block, const std::vector<at::Te
     add_of_table(uses, gradients, mine.view(block.shape));
     return;
   }
-  const auto& one = *uses.front();
-  const auto& dy = gradients[one.output];
+  const auto& first = *uses.front();
+  const auto& dy = gradients[first.output];
   if (uses.size() == 1 && !dy.defined()) return;
-  if (uses.size() == 1 && one.form == Form::product && dy.numel() == n * dy.size(-1)) {
+  if (uses.size() == 1 && first.form == Form::product && dy.numel() == n * dy.size(-1)) {
     // One token a sample: the square of an outer product is that of the squares.
-    mine.view(block.shape).addmm_(dy.reshape({n, -1}).square().t(), one.input.reshape({n, -1}).square());
+    mine.view(block.shape).addmm_(dy.reshape({n, -1}).square().t(), first.input.reshape({n, -1}).square());
     return;
   }
   const auto at_once = std::clamp<std::int64_t>(multiplied_out / block.count, 1, n);

@@ -57,8 +57,8 @@ void add_tiles(const Stretch& x, std::int64_t i, std::int64_t j, float* gram, st
 
 /// To G's rows i … i + lanes, in the panel that begins at column j.
 void add_block(const Stretch& x, std::int64_t i, std::int64_t j, float* gram, std::int64_t down) {
-  const bool one = i > j || x.in - j <= lanes;  // left of the diagonal, or beyond G, is the other
-  if (one) return add_tiles<1>(x, i, std::max(i, j), gram, down);
+  const bool single = i > j || x.in - j <= lanes;  // left of the diagonal, or beyond G, is the other
+  if (single) return add_tiles<1>(x, i, std::max(i, j), gram, down);
   add_tiles<2>(x, i, j, gram, down);
 }
 

@@ -191,11 +191,11 @@ float KthMagnitude::choose_inside() {
   const auto larger = [](float x, float y) { return detail::bits_of(x) > detail::bits_of(y); };
   const auto kth = few.begin() + (k_ - above_ - 1);
   std::nth_element(few.begin(), kth, few.end(), larger);
-  const auto found = *kth;
-  above_ += std::count_if(few.begin(), few.end(), [&](float other) { return larger(other, found); });
+  const auto magnitude = *kth;
+  above_ += std::count_if(few.begin(), few.end(), [&](float other) { return larger(other, magnitude); });
   equal_ = std::count_if(few.begin(), few.end(),
-                         [&](float other) { return detail::bits_of(other) == detail::bits_of(found); });
-  return found;
+                         [&](float other) { return detail::bits_of(other) == detail::bits_of(magnitude); });
+  return magnitude;
 }
 
 /// The bin that holds the k-th largest; its numbers are `equal_`.
@@ -275,13 +275,13 @@ MergeCount merge(const MergeRule& rule, std::int64_t begin, const Stretches& tau
                      largest_of(rule.cut.empty() ? Cut{} : rule.cut[i]),
                      outliers.empty() ? nullptr : &outliers[i], rule.claim.empty() ? 0 : rule.claim[i]});
   }
-  const auto found =
+  const auto count =
       detail::merge({terms, tau.start.defined() ? tau.start.const_data_ptr<float>() : nullptr,
                      static_cast<detail::Vote>(rule.vote), rule.divide == MergeRule::Divide::voters,
                      rule.divisor, rule.claim.empty() ? 0 : rule.claims, rule.rounds_products},
                     begin, out.numel(), out.mutable_data_ptr<float>());
-  const Range undecided{found.undecided_begin, found.undecided_end - found.undecided_begin};
-  return {found.nonzero, found.undecided, found.balance, found.finite, {undecided, found.undecided_nonzero}};
+  const Range undecided{count.undecided_begin, count.undecided_end - count.undecided_begin};
+  return {count.nonzero, count.undecided, count.balance, count.finite, {undecided, count.undecided_nonzero}};
 }
 
 }  // namespace taugrid::weights

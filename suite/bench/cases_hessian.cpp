@@ -81,7 +81,7 @@ Work hvp(const Fixture& x, bool first) {
 /// λ_max of the training loss at θ0, with all that it takes from nothing: graph, products, vectors. A Ritz
 /// value's error goes with the square of its residual: 1e-2 leaves λ right to 1e-3 and better.
 Work lambda_max(const Fixture& x, bool lanczos) {
-  const auto found = shared<spectral::EigenResult>();
+  const auto eigenpair = shared<spectral::EigenResult>();
   Work work;
   const auto pixels = x.pixels().narrow(0, 0, hessian_points);
   const auto labels = x.labels().narrow(0, 0, hessian_points);
@@ -90,28 +90,29 @@ Work lambda_max(const Fixture& x, bool lanczos) {
   options.tolerance = lanczos ? 1e-2 : 1e-3;
   options.max_products = 100;
   options.seed = 5;
-  work.run = [&x, found, loss, options, lanczos] {
+  work.run = [&x, eigenpair, loss, options, lanczos] {
     const autodiff::HessianVectorProduct hessian(x.encoder().layout(), loss, x.theta0());
     const spectral::LinearOperator apply = [&](const at::Tensor& v) { return hessian(v); };
-    *found = lanczos ? spectral::lanczos(apply, x.theta0(), options)
-                     : spectral::power_iteration(apply, x.theta0(), options);
+    *eigenpair = lanczos ? spectral::lanczos(apply, x.theta0(), options)
+                         : spectral::power_iteration(apply, x.theta0(), options);
   };
   work.run();  // the flops depend on how many products it takes, the same in every run
-  const auto products = static_cast<double>(found->products);
+  const auto products = static_cast<double>(eigenpair->products);
   work.flops = (3 + 6 * products) * hessian_points * x.forward_flops();
   work.bytes = 4 * 3 * products * parameters(x.encoder());
   work.items = products;
   work.unit = "products";
   work.tolerance = lanczos ? 2e-2 : 0.2;  // power iteration may end at its limit of products
-  work.error = [&x, found, loss] {        // ‖Hv − λv‖/|λ| anew
+  work.error = [&x, eigenpair, loss] {    // ‖Hv − λv‖/|λ| anew
     const autodiff::HessianVectorProduct hessian(x.encoder().layout(), loss, x.theta0());
-    return weights::norm(hessian(found->vector) - found->value * found->vector) / std::abs(found->value);
+    return weights::norm(hessian(eigenpair->vector) - eigenpair->value * eigenpair->vector) /
+           std::abs(eigenpair->value);
   };
-  work.results = [found] {
+  work.results = [eigenpair] {
     store::TensorFile file;
-    file.tensors["lambda_max"] = at::full({1}, found->value, at::kDouble);
-    file.tensors["residual"] = at::full({1}, found->residual, at::kDouble);
-    file.tensors["products"] = at::full({1}, found->products, at::kLong);
+    file.tensors["lambda_max"] = at::full({1}, eigenpair->value, at::kDouble);
+    file.tensors["residual"] = at::full({1}, eigenpair->residual, at::kDouble);
+    file.tensors["products"] = at::full({1}, eigenpair->products, at::kLong);
     return file;
   };
   return work;

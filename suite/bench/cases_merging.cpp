@@ -121,8 +121,8 @@ Work fisher(const Fixture& x) {
         sum.add_(at_point.gradient.square(), std::exp(at_point.value) / merged_batch);
       }
     }
-    const auto found = run->found.tensors.at("fisher").to(sum.device(), at::kDouble);
-    return relative(found, sum);
+    const auto diagonal = run->found.tensors.at("fisher").to(sum.device(), at::kDouble);
+    return relative(diagonal, sum);
   };
   work.results = [&x, run] {
     const auto& layout = x.encoder().layout();
@@ -174,9 +174,9 @@ Work regmean(const Fixture& x) {
     double worst = 0;
     std::size_t seen = 0;
     const auto expected = whole_grams(x, *run).first;
-    for (const auto& [name, found] : run->found.tensors) {
+    for (const auto& [name, gram] : run->found.tensors) {
       if (!name.starts_with("gram.")) continue;
-      worst = std::max(worst, relative(found, expected.at(name).cpu()));
+      worst = std::max(worst, relative(gram, expected.at(name).cpu()));
       ++seen;
     }
     return seen > 0 ? worst : 1.0;
@@ -190,7 +190,7 @@ Work regmean_pass(const Fixture& x) {
   const auto run = std::make_shared<MergingRun>(x, "regmean", 1, batch,
                                                 fmt::format("[merging.regmean]\npoints = {}\n", batch));
   const auto theta = run->theta();
-  const auto found = std::make_shared<at::Tensor>();
+  const auto outputs = std::make_shared<at::Tensor>();
   const auto pass = [&x](const at::Tensor& of, const at::Tensor& pixels) {
     const models::Given given{models::pictures(pixels)};
     at::Tensor output;
@@ -212,7 +212,7 @@ Work regmean_pass(const Fixture& x) {
   work.run = [=, pixels = run->pictures().inputs] {
     std::vector<at::Tensor> parts;
     for (std::int64_t i = 0; i < batch; i += chunk) parts.push_back(pass(theta, pixels.narrow(0, i, chunk)));
-    *found = at::cat(parts).detach();
+    *outputs = at::cat(parts).detach();
   };
   work.flops = batch * x.forward_flops();
   work.bytes = 4 * static_cast<double>(x.theta0().numel());
@@ -220,7 +220,7 @@ Work regmean_pass(const Fixture& x) {
   work.unit = "images";
   work.tolerance = 1e-5;
   work.error = [=, pixels = run->pictures().inputs] {
-    return relative(*found, pass(theta.to(at::kDouble), pixels.to(at::kDouble)).detach());
+    return relative(*outputs, pass(theta.to(at::kDouble), pixels.to(at::kDouble)).detach());
   };
   return work;
 }

@@ -50,10 +50,10 @@ Work forward(const Fixture& x) {
 }
 
 Work jvp(const Fixture& x) {
-  const auto found = shared<Dual>();
+  const auto dual = shared<Dual>();
   Work work;
-  work.run = [&x, found] {
-    *found = autodiff::jvp(
+  work.run = [&x, dual] {
+    *dual = autodiff::jvp(
         x.encoder().layout(),
         [&](const std::vector<Dual>& p) { return x.encoder().encode(p, models::pictures(x.pixels())); },
         x.theta0(), x.tau(0));
@@ -62,9 +62,9 @@ Work jvp(const Fixture& x) {
   work.bytes = 8 * parameters(x.encoder());
   work.items = batch;
   work.unit = "images";
-  work.last = [found] { return found->tangent; };
+  work.last = [dual] { return dual->tangent; };
   work.tolerance = 1e-4;
-  work.error = [&x, found] {
+  work.error = [&x, dual] {
     const at::NoGradGuard no_grad;
     const double h = 1e-5;
     const auto theta = x.theta0().to(at::kDouble), tau = x.tau(0).to(at::kDouble),
@@ -72,7 +72,7 @@ Work jvp(const Fixture& x) {
     const auto f = [&](double a) {
       return x.encoder().encode(x.encoder().layout().views(theta + a * tau), models::pictures(pixels));
     };
-    return relative(found->tangent, (f(h) - f(-h)) / (2 * h));
+    return relative(dual->tangent, (f(h) - f(-h)) / (2 * h));
   };
   return work;
 }
@@ -180,11 +180,11 @@ Work ntk(const Fixture& x) {
     const auto theta = x.ntk_theta().to(at::kDouble);
     const auto head = in_double(x.head());
     const auto gradient = [&](std::int64_t i, std::int64_t c) {
-      const auto one = pixels.narrow(0, i, 1).to(at::kDouble);
+      const auto picture = pixels.narrow(0, i, 1).to(at::kDouble);
       return autodiff::gradient(
                  x.ntk_encoder().layout(),
                  [&](const Blocks& p) {
-                   return head.logits(x.ntk_encoder().encode(p, models::pictures(one)))[0][c];
+                   return head.logits(x.ntk_encoder().encode(p, models::pictures(picture)))[0][c];
                  },
                  theta)
           .gradient;

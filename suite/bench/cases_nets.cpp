@@ -132,11 +132,11 @@ Work resnet_ntk(const Fixture& x) {
   work.error = [&x, s] {  // two entries from two whole gradients in float64
     const auto head = s->head.to(at::kDouble);
     const auto gradient = [&](std::int64_t i) {
-      const auto one = s->given(x.pixels().narrow(0, i, 1), at::kDouble);
+      const auto picture = s->given(x.pixels().narrow(0, i, 1), at::kDouble);
       return autodiff::gradient(
                  s->encoder->layout(),
                  [&](const std::vector<at::Tensor>& p) {
-                   return head.logits(s->encoder->encode(p, one))[0][3];
+                   return head.logits(s->encoder->encode(p, picture))[0][3];
                  },
                  s->theta.to(at::kDouble))
           .gradient;

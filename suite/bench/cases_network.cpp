@@ -81,15 +81,15 @@ Work all_gather(const Fixture& x, std::int64_t bytes) {
   const auto n = bytes / 4 / ranks, all = 4 * n * ranks;
   const auto share =
       at::arange(n, at::TensorOptions(at::kInt).device(x.runtime().device())) * ranks + x.world().rank();
-  const auto found = std::make_shared<at::Tensor>();
+  const auto gathered = std::make_shared<at::Tensor>();
   auto work = calls(all, (ranks - 1.0) / ranks);
-  work.run = [share, found, all, &x] {
+  work.run = [share, gathered, all, &x] {
     for (auto left = calls_of(all); left > 0; --left)
-      *found = x.world().all_gather(share, "the bench's all-gather");
+      *gathered = x.world().all_gather(share, "the bench's all-gather");
   };
-  work.error = [found, n, ranks, &x] {
+  work.error = [gathered, n, ranks, &x] {
     const auto expected = at::arange(n * ranks, at::kInt).view({n, ranks}).t().reshape({-1});
-    return x.worst(at::equal(found->cpu(), expected) ? 0 : 1);
+    return x.worst(at::equal(gathered->cpu(), expected) ? 0 : 1);
   };
   return work;
 }

@@ -170,9 +170,9 @@ Work gram(const Fixture& x, const Size& size) {
     const bool on_host = state->study.device.is_cpu();
     work.tolerance = on_host ? 0 : 1e-12;  // bitwise there; a device adds up each stretch by itself
     work.error = [state, on_host] {
-      const auto& [found, expected] = std::tie(state->found, state->in_core);
-      if (on_host) return at::equal(found, expected) ? 0.0 : 1.0;
-      return ((found - expected).abs().max() / expected.abs().max()).item<double>();
+      const auto& [matrix, expected] = std::tie(state->found, state->in_core);
+      if (on_host) return at::equal(matrix, expected) ? 0.0 : 1.0;
+      return ((matrix - expected).abs().max() / expected.abs().max()).item<double>();
     };
   }
   return work;
@@ -182,12 +182,12 @@ Work gram(const Fixture& x, const Size& size) {
 Work merge(const Fixture& x, const Size& size, const std::string& method, double share) {
   const auto state = std::make_shared<OutOfCore>(x, size);
   auto describing = config::Config::describing();
-  const auto made = merging::make(method, describing.section("parameters", merging::entry(method).meaning));
+  const auto merger = merging::make(method, describing.section("parameters", merging::entry(method).meaning));
   const auto length = state->study.model.layout().size();
   const auto count = state->all.size();
   auto out = at::empty({length}, at::kFloat);
   const auto run = [=](const merging::TaskVectors& vectors, const merging::Team& team) {
-    return made->merge(vectors, std::vector<double>(count, 1.0), merging::Sink(out), team);
+    return merger->merge(vectors, std::vector<double>(count, 1.0), merging::Sink(out), team);
   };
   Work work;
   double passes = 0;
@@ -219,8 +219,8 @@ Work merge(const Fixture& x, const Size& size, const std::string& method, double
       parts.push_back(tau.narrow(0, length / 2, stretch).clone());
     }
     const auto expected = merged_by_aten(method, at::stack(parts), at::tensor(cuts));
-    const auto found = out.narrow(0, length / 2, stretch);
-    return ((found - expected).abs().max() / expected.abs().max()).item<double>();
+    const auto merged = out.narrow(0, length / 2, stretch);
+    return ((merged - expected).abs().max() / expected.abs().max()).item<double>();
   };
   return work;
 }

@@ -111,23 +111,23 @@ Bound plain_reads(const Fixture& x, const std::function<void()>& forget, const s
 Work checkpoint(const Fixture& x, bool reads) {
   const auto path = file_of_rank(x, reads ? "read.safetensors" : "written.safetensors");
   const auto theta = numbers_of_rank(x.world().rank());
-  const auto found = std::make_shared<at::Tensor>();
+  const auto tensor = std::make_shared<at::Tensor>();
   const auto save = [path, theta] { store::write_safetensors(path, {{{"theta", theta}}, {}}); };
   auto work = moved(static_cast<double>(theta.nbytes()) * x.world().size());
   if (reads) {
     save();
     const auto forget = [path] { PlainFile(path, O_RDONLY).forget(); };
     work.bound = plain_reads(x, forget, path);
-    work.run = [path, found, forget] {
+    work.run = [path, tensor, forget] {
       forget();
-      *found = store::read_safetensors(path).tensors.at("theta");
+      *tensor = store::read_safetensors(path).tensors.at("theta");
     };
   } else {
     work.bound = plain_writes(x, theta);
     work.run = save;
   }
-  work.error = [&x, path, theta, found, reads] {
-    return x.worst(at::equal(reads ? *found : store::read_tensor(path, "theta"), theta) ? 0 : 1);
+  work.error = [&x, path, theta, tensor, reads] {
+    return x.worst(at::equal(reads ? *tensor : store::read_tensor(path, "theta"), theta) ? 0 : 1);
   };
   return work;
 }
@@ -138,22 +138,22 @@ Work packed_read(const Fixture& x) {
   const auto images =
       at::arange(packed_images * 32 * 32 * 3, at::kInt).remainder(251).to(at::kByte).view({-1, 32, 32, 3});
   x.write_task(path, images, at::arange(packed_images).remainder(classes));
-  const auto found = std::make_shared<at::Tensor>();
+  const auto inputs = std::make_shared<at::Tensor>();
   auto work = moved(static_cast<double>(std::filesystem::file_size(path)) * x.world().size());
-  const auto forget = [path, found, &x] {
-    found->reset();  // pages that somebody has mapped stay
+  const auto forget = [path, inputs, &x] {
+    inputs->reset();  // pages that somebody has mapped stay
     x.world().barrier("pages of a file");
     if (x.world().rank() == 0) PlainFile(path, O_RDONLY).forget();
     x.world().barrier("pages of a file");
   };
   work.bound = plain_reads(x, forget, path);
-  work.run = [path, found, forget] {
+  work.run = [path, inputs, forget] {
     forget();
-    *found = data::read_task(path).test.inputs;
+    *inputs = data::read_task(path).test.inputs;
     constexpr std::int64_t page = 4096;
-    found->flatten().slice(0, 0, found->numel(), page).sum();
+    inputs->flatten().slice(0, 0, inputs->numel(), page).sum();
   };
-  work.error = [&x, images, found] { return x.worst(at::equal(*found, images) ? 0 : 1); };
+  work.error = [&x, images, inputs] { return x.worst(at::equal(*inputs, images) ? 0 : 1); };
   return work;
 }
 

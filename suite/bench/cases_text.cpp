@@ -172,31 +172,32 @@ Work text_forward(const Fixture& x, const TextShape& shape) {
 /// λ_max of the training loss at θ0, as cases_hessian.cpp takes that of images.
 Work text_lambda_max(const Fixture& x, const TextShape& shape) {
   const auto s = std::make_shared<TextState>(x, shape);
-  const auto found = std::make_shared<spectral::EigenResult>();
+  const auto eigenpair = std::make_shared<spectral::EigenResult>();
   spectral::EigenOptions options;
   options.tolerance = 1e-2;
   options.max_products = 100;
   options.seed = 5;
   const auto loss = s->loss(shape.hessian_texts, s->head);
   Work work;
-  work.run = [s, found, loss, options] {
+  work.run = [s, eigenpair, loss, options] {
     const autodiff::HessianVectorProduct hessian(s->encoder->layout(), loss, s->start.theta);
-    *found = spectral::lanczos([&](const at::Tensor& v) { return hessian(v); }, s->start.theta, options);
+    *eigenpair = spectral::lanczos([&](const at::Tensor& v) { return hessian(v); }, s->start.theta, options);
   };
   work.run();  // the flops depend on how many products it takes, the same in every run
-  const auto products = static_cast<double>(found->products);
+  const auto products = static_cast<double>(eigenpair->products);
   work.flops = (3 + 6 * products) * s->flops(shape.hessian_texts);
   work.bytes = 3 * products * s->bytes();
   work.items = products;
   work.unit = "products";
   work.tolerance = 2e-2;
-  work.error = [s, found, loss] {  // ‖Hv − λv‖/|λ| anew
+  work.error = [s, eigenpair, loss] {  // ‖Hv − λv‖/|λ| anew
     const autodiff::HessianVectorProduct hessian(s->encoder->layout(), loss, s->start.theta);
-    return weights::norm(hessian(found->vector) - found->value * found->vector) / std::abs(found->value);
+    return weights::norm(hessian(eigenpair->vector) - eigenpair->value * eigenpair->vector) /
+           std::abs(eigenpair->value);
   };
-  work.results = [found] {
+  work.results = [eigenpair] {
     store::TensorFile file;
-    file.tensors["lambda_max"] = at::full({1}, found->value, at::kDouble);
+    file.tensors["lambda_max"] = at::full({1}, eigenpair->value, at::kDouble);
     return file;
   };
   return work;

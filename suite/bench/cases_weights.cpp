@@ -66,14 +66,14 @@ Work combine(c10::Device device, std::int64_t rows) {
 /// G[i,j] = ⟨τᵢ, τⱼ⟩. Bytes T·P·4; flops T·(T+1)·P.
 Work gram(c10::Device device) {
   const auto vectors = random_vectors(device, tasks, 12);
-  const auto found = std::make_shared<at::Tensor>();
+  const auto matrix = std::make_shared<at::Tensor>();
   Work work;
-  work.run = [=] { *found = weights::gram(vectors); };
+  work.run = [=] { *matrix = weights::gram(vectors); };
   work.flops = static_cast<double>(tasks * (tasks + 1) * length);
   work.bytes = 4.0 * static_cast<double>(tasks * length);
   work.items = static_cast<double>(length);
   work.unit = "rows";
-  work.last = [=] { return *found; };
+  work.last = [=] { return *matrix; };
   work.tolerance = 1e-12;
   work.error = [=] {
     auto expected = at::zeros({tasks, tasks}, at::kDouble);
@@ -84,7 +84,7 @@ Work gram(c10::Device device) {
       const auto rows = at::stack(parts).to(at::kDouble);
       expected += at::mm(rows, rows.t()).cpu();
     }
-    return ((*found - expected).abs().max() / expected.abs().max()).item<double>();
+    return ((*matrix - expected).abs().max() / expected.abs().max()).item<double>();
   };
   return work;
 }
@@ -94,13 +94,13 @@ Work gram(c10::Device device) {
 Work merge(const std::string& method, double passes, double share, std::int64_t numbers) {
   auto vectors = random_vectors(at::kCPU, tasks, 14, numbers);
   auto config = config::Config::describing();
-  const auto made = merging::make(method, config.section("parameters", merging::entry(method).meaning));
+  const auto merger = merging::make(method, config.section("parameters", merging::entry(method).meaning));
   auto out = at::empty({numbers}, at::kFloat);
-  const auto found = std::make_shared<merging::Merged>();
+  const auto merged = std::make_shared<merging::Merged>();
   Work work;
   work.run = [=]() {
     const auto all = held(vectors);
-    *found = made->merge(all, std::vector<double>(tasks, 1.0), merging::Sink(out));
+    *merged = merger->merge(all, std::vector<double>(tasks, 1.0), merging::Sink(out));
   };
   work.bytes = 4.0 * (passes * tasks + 1) * static_cast<double>(numbers);
   work.items = static_cast<double>(numbers);
@@ -112,8 +112,8 @@ Work merge(const std::string& method, double passes, double share, std::int64_t 
     return file;
   };
   work.error = [=] {
-    if (std::abs(found->passes - passes) > 0.05) return 1.0;  // the bytes above would be others
-    if (method == "dare_linear")                              // a random half of each, doubled
+    if (std::abs(merged->passes - passes) > 0.05) return 1.0;  // the bytes above would be others
+    if (method == "dare_linear")                               // a random half of each, doubled
       return std::abs(out.var().item<double>() / (2.0 * tasks) - 1) < 0.01 ? 0.0 : 1.0;
     std::vector<float> cuts;
     const auto k = static_cast<std::int64_t>(share * static_cast<double>(numbers)) + 1;

@@ -14,12 +14,12 @@
 
 namespace taugrid::bench {
 
-inline double relative(const at::Tensor& found, const at::Tensor& expected) {
+inline double relative(const at::Tensor& value, const at::Tensor& expected) {
   const auto e = expected.to(at::kDouble);
-  return ((found.to(at::kDouble) - e).norm() / e.norm()).item<double>();
+  return ((value.to(at::kDouble) - e).norm() / e.norm()).item<double>();
 }
-inline double relative(double found, double expected) {
-  return std::abs(found - expected) / std::abs(expected);
+inline double relative(double value, double expected) {
+  return std::abs(value - expected) / std::abs(expected);
 }
 
 /// Lets a case's closures share what a run leaves behind.

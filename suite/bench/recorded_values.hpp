@@ -67,9 +67,9 @@ inline constexpr std::array recorded_values = {
 };
 
 inline const Recorded* find_recorded(std::string_view name) {
-  const auto* found = std::find_if(recorded_values.begin(), recorded_values.end(),
+  const auto* entry = std::find_if(recorded_values.begin(), recorded_values.end(),
                                    [&](const Recorded& each) { return each.name == name; });
-  return found == recorded_values.end() ? nullptr : found;
+  return entry == recorded_values.end() ? nullptr : entry;
 }
 
 }  // namespace taugrid::bench

@@ -69,10 +69,10 @@ std::string Row::bound_by(const machine::Peaks& peaks) const {
 std::pair<double, std::string> Row::energy() const {
   if (unit == "numbers" || unit == "B") return {joules / (1e-9 * bytes), "J/GB"};
   const auto without = [this](std::string_view end) { return unit.substr(0, unit.size() - end.size()); };
-  const auto one = unit.ends_with("ies")    ? without("ies") + "y"
-                   : unit.ends_with("sses") ? without("es")
-                                            : without("s");
-  return {joules / items, "J/" + one};
+  const auto item = unit.ends_with("ies")    ? without("ies") + "y"
+                    : unit.ends_with("sses") ? without("es")
+                                             : without("s");
+  return {joules / items, "J/" + item};
 }
 
 void print_peaks(const machine::Peaks& peaks) {

@@ -54,8 +54,9 @@ std::optional<Numbers> numbers_of(const Work& work) {
 }
 
 /// Largest difference of the two numbers, relative to the recorded norm.
-double distance(const Numbers& found, const Recorded& recorded) {
-  return std::max(std::abs(found.norm - recorded.norm), std::abs(found.projection - recorded.projection)) /
+double distance(const Numbers& numbers, const Recorded& recorded) {
+  return std::max(std::abs(numbers.norm - recorded.norm),
+                  std::abs(numbers.projection - recorded.projection)) /
          recorded.norm;
 }
 
@@ -69,13 +70,13 @@ Verdict verify_one(const Case& test, bool prints_values) {
   const auto work = test.prepare();
   work.run();
   const double error = work.error();
-  const auto found = numbers_of(work);  // after it: results() may compute on
-  if (prints_values && found)
-    fmt::print("    {{\"{}\", {:.9g}, {:.9g}, …}},\n", test.name, found->norm, found->projection);
+  const auto numbers = numbers_of(work);  // after it: results() may compute on
+  if (prints_values && numbers)
+    fmt::print("    {{\"{}\", {:.9g}, {:.9g}, …}},\n", test.name, numbers->norm, numbers->projection);
   bool right = error <= work.tolerance;  // false for NaN
   std::string beside = "-";
-  if (const auto* recorded = find_recorded(test.name); recorded != nullptr && found) {
-    const double apart = distance(*found, *recorded);
+  if (const auto* recorded = find_recorded(test.name); recorded != nullptr && numbers) {
+    const double apart = distance(*numbers, *recorded);
     right = right && apart <= recorded->tolerance;
     beside = fmt::format("{:.1e} of {:.0e}", apart, recorded->tolerance);
   }

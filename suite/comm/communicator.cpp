@@ -60,10 +60,10 @@ void require_contiguous(const at::Tensor& tensor, std::string_view what) {
 
 // No two groups of one run have the same: a rank's number, and how many groups began with it.
 std::uint64_t new_group(MPI_Comm comm) {
-  static std::uint64_t made = 0;
+  static std::uint64_t groups = 0;
   int world_rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-  auto id = ((static_cast<std::uint64_t>(world_rank) + 1) << 32) + ++made;
+  auto id = ((static_cast<std::uint64_t>(world_rank) + 1) << 32) + ++groups;
   check_mpi(MPI_Bcast(&id, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast");
   return id;
 }
@@ -266,9 +266,9 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
   }
   count_exchanged(tensor);
   if (!background_) {
-    MPI_Comm own = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_dup(comm_, &own), "MPI_Comm_dup");
-    background_ = std::make_unique<detail::Background>(own, chunk_bytes_);
+    MPI_Comm duplicate = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_dup(comm_, &duplicate), "MPI_Comm_dup");
+    background_ = std::make_unique<detail::Background>(duplicate, chunk_bytes_);
   }
   auto& transport = background_->transport();
   auto entry = std::make_shared<detail::Entry>(group_, what);

@@ -86,8 +86,8 @@ bool Driver::to_host(void* to, std::uint64_t from, std::size_t bytes) const {
 }
 
 const Driver& driver() {
-  static const Driver one;
-  return one;
+  static const Driver instance;
+  return instance;
 }
 
 }  // namespace taugrid::comm::detail

@@ -83,13 +83,13 @@ template <class Message>
 bool Monitor::take(int tag, Message& message, int& from) const {
   static_assert(std::is_trivially_copyable_v<Message>);
   MPI_Status status;
-  int found = 0;
-  MPI_Iprobe(MPI_ANY_SOURCE, tag, place_.control, &found, &status);
-  if (found != 0) {
+  int arrived = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, tag, place_.control, &arrived, &status);
+  if (arrived != 0) {
     from = status.MPI_SOURCE;
     MPI_Recv(&message, sizeof message, MPI_BYTE, from, tag, place_.control, MPI_STATUS_IGNORE);
   }
-  return found != 0;
+  return arrived != 0;
 }
 
 Monitor::Monitor(Place place) : place_(std::move(place)) {
@@ -274,14 +274,14 @@ std::vector<Monitor::Answer> Monitor::ask(const std::vector<Question>& questions
   auto open = requests.size();
   for (const double end = steady_seconds() + 1; open > 0 && steady_seconds() < end;) {
     if (leader_) answer();  // who asks may be asked
-    Answer one;
+    Answer reply;
     int from = 0;
-    if (!take(answer_tag, one, from)) {
+    if (!take(answer_tag, reply, from)) {
       std::this_thread::sleep_for(1ms);
       continue;
     }
     for (auto& each : answers) {
-      if (each.rank == one.rank) each = one;
+      if (each.rank == reply.rank) each = reply;
     }
     --open;
   }

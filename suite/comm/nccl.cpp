@@ -54,13 +54,13 @@ Api look_up() {
 
 // Not kept until all of it is there: LibTorch's CUDA part may be loaded later.
 const Api* api() {
-  static std::optional<Api> found;
-  if (!found) {
+  static std::optional<Api> loaded;
+  if (!loaded) {
     auto now = look_up();
     if (!now.missing.empty()) return nullptr;
-    found = now;
+    loaded = now;
   }
-  return &*found;
+  return &*loaded;
 }
 
 void check(ncclResult_t result, const char* call) {

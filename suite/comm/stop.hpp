@@ -48,8 +48,8 @@ class StopRequest {
   int code() const noexcept { return flag_->load(); }
 
  private:
-  std::atomic<int> own_{0};
-  std::atomic<int>* flag_ = &own_;
+  std::atomic<int> code_{0};
+  std::atomic<int>* flag_ = &code_;
 };
 
 }  // namespace taugrid::comm

@@ -18,8 +18,8 @@ toml::table parse_value(const std::string& given, const std::string& text) {
     throw InputError(where + ": expected key=value");
   }
   std::string reason;
-  if (const auto found = flaw(text)) {
-    reason = found->problem;
+  if (const auto fault = flaw(text)) {
+    reason = fault->problem;
   } else {
     try {
       return toml::parse("value = " + text, where);
@@ -153,8 +153,8 @@ std::string State::where(const std::string& name, const toml::node* node) const 
   if (!lines.empty()) {  // of the key, or of what it stands in
     line = 0;
     for (std::string key = name; line == 0 && !key.empty();) {
-      const auto found = lines.find(key);
-      line = found == lines.end() ? 0 : found->second;
+      const auto entry = lines.find(key);
+      line = entry == lines.end() ? 0 : entry->second;
       const auto dot = key.rfind('.');
       key = dot == std::string::npos ? "" : key.substr(0, dot);
     }

@@ -97,8 +97,8 @@ toml::table read_base(const Base& base) {
 }  // namespace
 
 toml::table parse_text(const std::string& text, const std::string& name) {
-  if (const auto found = flaw(text)) {
-    throw InputError(name + ":" + std::to_string(found->line) + ": not TOML: " + found->problem);
+  if (const auto fault = flaw(text)) {
+    throw InputError(name + ":" + std::to_string(fault->line) + ": not TOML: " + fault->problem);
   }
   try {
     return toml::parse(text, name);

@@ -18,9 +18,9 @@ void require_same(const std::string& name, const std::string& before, std::strin
 }  // namespace
 
 SectionEntry& State::describe(const std::string& section, const Meaning& meaning) {
-  const auto found = std::find_if(reference.begin(), reference.end(),
-                                  [&](const SectionEntry& entry) { return entry.name == section; });
-  if (found == reference.end()) {
+  const auto section_entry = std::find_if(reference.begin(), reference.end(),
+                                          [&](const SectionEntry& entry) { return entry.name == section; });
+  if (section_entry == reference.end()) {
     auto place = reference.end();
     if (const auto dot = section.rfind('.'); dot != std::string::npos) {  // behind those of the same section
       const auto outer = section.substr(0, dot);
@@ -31,8 +31,8 @@ SectionEntry& State::describe(const std::string& section, const Meaning& meaning
     }
     return *reference.insert(place, {.name = section, .meaning = std::string(meaning.text)});
   }
-  require_same("[" + section + "]", found->meaning, meaning.text);
-  return *found;
+  require_same("[" + section + "]", section_entry->meaning, meaning.text);
+  return *section_entry;
 }
 
 void State::describe(const std::string& section, const std::string& key, const Meaning& meaning,
@@ -42,9 +42,9 @@ void State::describe(const std::string& section, const std::string& key, const M
                                [&](const SectionEntry& entry) { return entry.name == section; });
   if (at == reference.end()) throw std::logic_error("section [" + section + "] says nothing of itself");
   auto& keys = at->keys;
-  const auto found =
+  const auto key_entry =
       std::find_if(keys.begin(), keys.end(), [&](const KeyEntry& entry) { return entry.key == key; });
-  if (found != keys.end()) return require_same(join(section, key), found->meaning, meaning.text);
+  if (key_entry != keys.end()) return require_same(join(section, key), key_entry->meaning, meaning.text);
   const auto or_words = [](std::string_view words, const std::string& text) {
     return words.empty() ? text : std::string(words);
   };

@@ -36,9 +36,9 @@ void Section::refuse(const std::string& key, const std::string& problem) const {
 const std::map<std::string, Setting>& Section::settings() const { return state_->settings[name_]; }
 
 std::map<std::string, std::string> Section::values() const {
-  const auto found = state_->asked.find(name_);
-  if (found == state_->asked.end()) return {};
-  return {found->second.begin(), found->second.end()};
+  const auto entry = state_->asked.find(name_);
+  if (entry == state_->asked.end()) return {};
+  return {entry->second.begin(), entry->second.end()};
 }
 
 bool Section::has(const std::string& key) const { return state_->find(join(name_, key)) != nullptr; }
@@ -56,13 +56,13 @@ std::vector<std::string> Section::keys() const {
   std::vector<std::string> result;
   const auto* node = state_->find(name_);
   if (node != nullptr && node->is_table()) {
-    std::vector<std::pair<toml::source_position, std::string>> found;
+    std::vector<std::pair<toml::source_position, std::string>> entries;
     for (const auto& [key, value] : *node->as_table()) {
-      found.emplace_back(key.source().begin, std::string(key.str()));
+      entries.emplace_back(key.source().begin, std::string(key.str()));
     }
-    std::stable_sort(found.begin(), found.end(),
+    std::stable_sort(entries.begin(), entries.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (auto& entry : found) {
+    for (auto& entry : entries) {
       result.push_back(std::move(entry.second));
     }
   }
@@ -81,16 +81,16 @@ Section Section::inner(const std::string& name) const {
 
 std::map<std::string, Section> Section::parts(const std::vector<std::string>& names, const std::string& what,
                                               const Meaning& meaning) {
-  std::map<std::string, Section> found;
+  std::map<std::string, Section> sections;
   for (const auto& name : names) {
     const auto section = inner(name);
-    if (has(name)) found.emplace(name, section);
+    if (has(name)) sections.emplace(name, section);
   }
   if (state_->describing) {
     state_->describe(join(name_, what), meaning).again = name_;
-    found.emplace(what, inner(what));
+    sections.emplace(what, inner(what));
   }
-  return found;
+  return sections;
 }
 
 std::int64_t Section::integer(const std::string& key, const Meaning& meaning, std::int64_t fallback,
@@ -124,17 +124,17 @@ std::string Section::required_word(const std::string& key, const Meaning& meanin
 }
 
 std::string Section::name(const std::string& key, const Meaning& meaning, const std::string& fallback) {
-  const auto found = read_word({*state_, *this, name_, key, meaning}, fallback, {}, "a plain name");
-  if (found != fallback && !is_plain_name(found))
-    refuse(key, "is " + canonical(found) + "; expected " + plain_name);
-  return found;
+  const auto text = read_word({*state_, *this, name_, key, meaning}, fallback, {}, "a plain name");
+  if (text != fallback && !is_plain_name(text))
+    refuse(key, "is " + canonical(text) + "; expected " + plain_name);
+  return text;
 }
 std::vector<std::string> Section::required_names(const std::string& key, const Meaning& meaning) {
-  auto found = read_words({*state_, *this, name_, key, meaning}, std::nullopt, {}, "plain names");
-  for (const auto& each : found) {
+  auto names = read_words({*state_, *this, name_, key, meaning}, std::nullopt, {}, "plain names");
+  for (const auto& each : names) {
     if (!is_plain_name(each)) refuse(key, "holds " + canonical(each) + "; expected " + plain_name);
   }
-  return found;
+  return names;
 }
 
 bool Section::flag(const std::string& key, const Meaning& meaning, bool fallback) {

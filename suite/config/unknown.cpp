@@ -86,9 +86,9 @@ void Config::finish() const {
   if (unknown.empty()) {
     return;
   }
-  const auto place = [&](const Unknown& one) {
-    const auto file = std::find(state_->files.begin(), state_->files.end(), state_->file_of(one.node));
-    return std::pair(file, one.node->source().begin.line);
+  const auto place = [&](const Unknown& entry) {
+    const auto file = std::find(state_->files.begin(), state_->files.end(), state_->file_of(entry.node));
+    return std::pair(file, entry.node->source().begin.line);
   };
   std::stable_sort(unknown.begin(), unknown.end(),
                    [&](const Unknown& a, const Unknown& b) { return place(a) < place(b); });

@@ -105,11 +105,11 @@ std::int64_t read_integer(Value value, std::optional<std::int64_t> fallback, Ran
 double read_real(Value value, std::optional<double> fallback, Range range) {
   const std::string expected = "a number" + bounds(range);
   if (const auto other = value.absent(expected, fallback, example(range))) return *other;
-  const auto found = value.present() ? number(value.node()) : std::nullopt;
-  if (!found || !inside(*found, range)) {
+  const auto real = value.present() ? number(value.node()) : std::nullopt;
+  if (!real || !inside(*real, range)) {
     value.refuse(expected);
   }
-  return value.remember(*found);
+  return value.remember(*real);
 }
 
 namespace {
@@ -118,8 +118,8 @@ namespace {
 Reals over_layers(const toml::node& node, Range range) {
   Reals values;
   const auto take = [&](const toml::node& entry) {
-    const auto found = number(entry);
-    if (found && inside(*found, range)) values.push_back(*found);
+    const auto real = number(entry);
+    if (real && inside(*real, range)) values.push_back(*real);
   };
   const auto* array = node.as_array();
   if (array == nullptr) {
@@ -237,11 +237,11 @@ Reals list_of_reals(const Value& value, Range range) {
     value.refuse("a list of numbers");
   }
   for (const auto& entry : *array) {
-    const auto found = number(entry);
-    if (!found || !inside(*found, range)) {
+    const auto real = number(entry);
+    if (!real || !inside(*real, range)) {
       value.refuse("a list of finite numbers" + each(range));
     }
-    result.push_back(*found);
+    result.push_back(*real);
   }
   return result;
 }

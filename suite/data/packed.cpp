@@ -337,10 +337,10 @@ const char* split_name(Split split) {
 
 std::vector<std::string> Samples::answers(std::int64_t row) const {
   std::istringstream lines(references.at(static_cast<std::size_t>(row)));
-  std::vector<std::string> found;
-  for (std::string line; std::getline(lines, line);) found.push_back(line);
-  if (found.empty()) found.emplace_back();
-  return found;
+  std::vector<std::string> texts;
+  for (std::string line; std::getline(lines, line);) texts.push_back(line);
+  if (texts.empty()) texts.emplace_back();
+  return texts;
 }
 
 const Samples& Task::split(Split which) const {

@@ -38,21 +38,21 @@ Contents contents_of(const Experiments& experiments, const Study& study,
 
 Experiments make_experiments(config::Config& config, const Study& study) {
   const auto all = in_order();
-  Experiments made;
+  Experiments experiments;
   std::string alone;
   for (const auto& each : all) {  // all are asked, so that all sections are known
     auto experiment = each.maker(config, study);
     if (!experiment) continue;
     if (experiment->alone()) {
       alone = each.name;
-      made.clear();
+      experiments.clear();
     } else if (!alone.empty()) {
       continue;
     }
-    made.push_back(std::move(experiment));
+    experiments.push_back(std::move(experiment));
   }
   if (!alone.empty()) config.require_alone(alone);
-  return made;
+  return experiments;
 }
 
 std::vector<schedule::WorkUnit> units_of(const Experiments& experiments, const Study& study,

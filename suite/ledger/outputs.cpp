@@ -83,13 +83,13 @@ std::optional<DeclaredOutput> Contents::match(const OutputGroup& group, const st
   auto left = split(path.substr(0, at), '/');
   const auto pattern = split(group.path, '/');
   if (left.size() < pattern.size()) return std::nullopt;
-  DeclaredOutput found{&group, nullptr, "", {}, false};
+  DeclaredOutput declared{&group, nullptr, "", {}, false};
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (in_capitals(pattern[i]))
-      found.names[pattern[i]] = left[i];
+      declared.names[pattern[i]] = left[i];
     else if (pattern[i] != left[i])
       return std::nullopt;
-    found.place += "/" + left[i];
+    declared.place += "/" + left[i];
   }
   std::string name;
   for (std::size_t i = pattern.size(); i < left.size(); ++i) name += (name.empty() ? "" : "/") + left[i];
@@ -99,8 +99,8 @@ std::optional<DeclaredOutput> Contents::match(const OutputGroup& group, const st
     const bool any =
         in_capitals(word) && name.starts_with('@') == output.name.starts_with('@') && !name.empty();
     if (output.name != name && !any) continue;
-    found.output = &output;
-    return found;
+    declared.output = &output;
+    return declared;
   }
   return std::nullopt;
 }
@@ -109,11 +109,11 @@ DeclaredOutput Contents::find(const std::string& path, std::optional<std::int64_
   const bool bits = path.starts_with(correct_group + "/");
   const auto of = bits ? path.substr(correct_group.size(), path.find('@') - correct_group.size()) : path;
   for (const auto& group : declared_) {
-    auto found = match(group, of);
-    if (!found || (bits && !found->output->details.correct)) continue;
-    found->bits = bits;
-    if (!dimensions || this->dimensions(*found).size() == static_cast<std::size_t>(*dimensions))
-      return *found;
+    auto declared = match(group, of);
+    if (!declared || (bits && !declared->output->details.correct)) continue;
+    declared->bits = bits;
+    if (!dimensions || this->dimensions(*declared).size() == static_cast<std::size_t>(*dimensions))
+      return *declared;
   }
   throw std::logic_error("results.h5: " + path +
                          " is written, but no experiment declares it with as many dimensions");
@@ -143,8 +143,8 @@ std::optional<std::vector<std::int64_t>> Contents::lengths_of(const DeclaredOutp
   for (const auto& role : roles) {
     const std::int64_t* length = nullptr;
     for (const auto& group : written_) {
-      const auto own = group.lengths.find(role);
-      if (group.path == declared.place && own != group.lengths.end()) length = &own->second;
+      const auto entry = group.lengths.find(role);
+      if (group.path == declared.place && entry != group.lengths.end()) length = &entry->second;
     }
     if (const auto shared = common_.find(role); length == nullptr && shared != common_.end())
       length = &shared->second;

@@ -26,15 +26,15 @@ class Blocks {
   void* take(std::size_t bytes) {
     const auto wanted = (bytes + huge_page - 1) / huge_page * huge_page;
     const std::scoped_lock lock(mutex_);
-    const auto found = free_.lower_bound(wanted);
+    const auto spare = free_.lower_bound(wanted);
     constexpr std::size_t slack = 8;  // an eighth of a block may lie idle
     auto size = wanted;
     void* block = nullptr;
-    if (found != free_.end() && found->first <= wanted + wanted / slack) {
-      size = found->first;
-      block = found->second;
+    if (spare != free_.end() && spare->first <= wanted + wanted / slack) {
+      size = spare->first;
+      block = spare->second;
       count_.kept -= size;
-      free_.erase(found);
+      free_.erase(spare);
     } else {
       give_back(std::max(count_.most, count_.used + wanted) - wanted);
       block = c10::alloc_cpu(wanted);  // throws c10::Error where there is none
@@ -50,10 +50,10 @@ class Blocks {
   /// Whether it was one of these blocks.
   bool put_back(void* block) {
     const std::scoped_lock lock(mutex_);
-    const auto found = used_.find(block);
-    if (found == used_.end()) return false;
-    const auto size = found->second;
-    used_.erase(found);
+    const auto entry = used_.find(block);
+    if (entry == used_.end()) return false;
+    const auto size = entry->second;
+    used_.erase(entry);
     c10::profiledCPUMemoryReporter().Delete(block);
     advise(block, size, MADV_FREE);
     free_.emplace(size, block);

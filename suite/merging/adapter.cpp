@@ -386,18 +386,18 @@ at::Tensor Adapter::product(const Change& change, std::int64_t first, std::int64
 
 void Adapter::tau(const std::string& name, std::int64_t begin, const at::Tensor& start,
                   at::Tensor out) const {
-  const auto found = changes_.find(name);
+  const auto entry = changes_.find(name);
   const auto count = out.numel();
-  if (found == changes_.end() || count == 0) {
+  if (entry == changes_.end() || count == 0) {
     out.zero_();
     return;
   }
-  const auto& change = found->second;
-  at::Tensor own;
+  const auto& change = entry->second;
+  at::Tensor buffer;
   if (change.whole.empty()) {
     out.zero_();
   } else {
-    out.copy_(tensors_.numbers(change.whole, begin, count, own));
+    out.copy_(tensors_.numbers(change.whole, begin, count, buffer));
     out.sub_(start.to(at::kFloat));
   }
   if (change.a.empty()) return;

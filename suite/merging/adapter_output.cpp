@@ -57,7 +57,7 @@ class Writing {
         stage_(stage),
         folder_(folder),
         go_on_(go_on),
-        told_(recipe.base, stage.start().has("lm_head.weight")) {
+        base_layers_(recipe.base, stage.start().has("lm_head.weight")) {
     for (const auto& model : stage.models()) {
       const auto* adapter = std::get_if<Adapter>(&model);
       if (adapter != nullptr) adapters_.push_back(adapter);
@@ -160,7 +160,7 @@ class Writing {
     } else if (!is_whole && is_linear(tensor) && !is_tied(tensor)) {
       place.part = Part::product;
       const auto module = last_step(module_of(tensor.name));
-      place.transposed = told_.has_conv1d &&
+      place.transposed = base_layers_.has_conv1d &&
                          (module == "c_attn" || module == "c_proj" || module == "c_fc" || module == "q_attn");
     } else if (is_weight) {
       place.part = (!is_whole && is_tied(tensor)) || !has_floats_alone(module_of(tensor.name)) ? Part::none
@@ -175,7 +175,7 @@ class Writing {
   /// An embedding that is the head, too, or a head that is stored beside it: a change of one alone would part
   /// them.
   bool is_tied(const NamedTensor& tensor) const {
-    return told_.is_tied(tensor.name, tensor.shape);
+    return base_layers_.is_tied(tensor.name, tensor.shape);
   }
 
   /// Names of all tensors that stand directly in a module.
@@ -195,9 +195,9 @@ class Writing {
   }
 
   /// Throws InputError where a number is too large for the type.
-  at::Tensor as_written(const at::Tensor& numbers, std::optional<at::ScalarType> own,
+  at::Tensor as_written(const at::Tensor& numbers, std::optional<at::ScalarType> base_type,
                         const std::string& name) const {
-    const auto type = recipe_.type().value_or(own.value_or(at::kFloat));
+    const auto type = recipe_.type().value_or(base_type.value_or(at::kFloat));
     auto written = numbers.to(type).contiguous();
     if (!at::isfinite(written).all().item<bool>())
       throw InputError(fmt::format("{}: the merged {} has numbers that {} cannot hold", recipe_.base.string(),
@@ -288,10 +288,10 @@ class Writing {
   at::Tensor merged(const std::string& name) {
     const auto& tensors = stage_.vectors().tensors();
     const auto start = stage_.start().tensor(name);
-    const auto found =
+    const auto place =
         std::find_if(tensors.begin(), tensors.end(), [&](const auto& tensor) { return tensor.name == name; });
-    if (found == tensors.end()) return start;
-    const auto tau = vector(static_cast<std::size_t>(found - tensors.begin()));
+    if (place == tensors.end()) return start;
+    const auto tau = vector(static_cast<std::size_t>(place - tensors.begin()));
     if (!tau.defined()) return start;
     return as_written(start.to(at::kFloat).add(tau.view(start.sizes())), start.scalar_type(), name);
   }
@@ -301,10 +301,10 @@ class Writing {
     const auto module = module_of(name);
     if (!vector(i).defined()) return;
     std::map<std::string, at::Tensor> tensors;
-    for (const auto& own : tensors_of(module)) {
-      tensors[last_step(own)] = merged(own);
-      output_.whole.push_back(own);
-      whole_.insert(own);
+    for (const auto& tensor : tensors_of(module)) {
+      tensors[last_step(tensor)] = merged(tensor);
+      output_.whole.push_back(tensor);
+      whole_.insert(tensor);
     }
     out.add_module(module, tensors);
   }
@@ -334,7 +334,7 @@ class Writing {
   const Stage& stage_;
   const fs::path& folder_;
   const std::function<void()>& go_on_;
-  BaseLayers told_;
+  BaseLayers base_layers_;
   std::vector<const Adapter*> adapters_;
   bool are_adapters_ = false, transposed_ = false;
   std::optional<store::MappedTensors> kept_;

@@ -77,10 +77,10 @@ CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::v
 }
 
 at::Tensor CheckpointVectors::start(const NamedTensor& tensor, std::int64_t from, std::int64_t count,
-                                    at::Tensor& own) const {
-  if (!from_zero_) return start_.numbers(tensor.name, from, count, own);
-  if (!own.defined() || own.numel() < count) own = at::zeros({count}, at::kFloat);
-  return own.narrow(0, 0, count);
+                                    at::Tensor& buffer) const {
+  if (!from_zero_) return start_.numbers(tensor.name, from, count, buffer);
+  if (!buffer.defined() || buffer.numel() < count) buffer = at::zeros({count}, at::kFloat);
+  return buffer.narrow(0, 0, count);
 }
 
 void CheckpointVectors::require_one_start() const {
@@ -120,8 +120,8 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
       // matrix.
       at::Tensor copy_of_start, copy_of_model;
       const auto from = part.begin - tensor.range.begin, to = part.begin - begin;
-      const auto piece = [&](const Weights& weights, std::int64_t row, at::Tensor& own) {
-        const auto there = weights.numbers(tensor.name, from, part.count, own);
+      const auto piece = [&](const Weights& weights, std::int64_t row, at::Tensor& buffer) {
+        const auto there = weights.numbers(tensor.name, from, part.count, buffer);
         return there.scalar_type() == at::kFloat ? there : memory[row].narrow(0, to, part.count).copy_(there);
       };
       const auto last = static_cast<std::int64_t>(which.size());
@@ -158,20 +158,20 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
 void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
                                            const StretchVisitor& visitor) const {
   constexpr auto most = weights::stretch_on_files;
-  std::vector<at::Tensor> theta(which.size()), own(which.size());
-  at::Tensor own_of_start;
+  std::vector<at::Tensor> theta(which.size()), buffers(which.size());
+  at::Tensor buffer_of_start;
   for (auto begin = range.begin; begin < range.end(); begin += most) {
     go_on_();
     each_tensor({begin, std::min(most, range.end() - begin)}, [&](const NamedTensor& tensor, Range part) {
       const auto piece = [&](const Weights& weights, at::Tensor& copy) {
         return weights.numbers(tensor.name, part.begin - tensor.range.begin, part.count, copy);
       };
-      const auto start = this->start(tensor, part.begin - tensor.range.begin, part.count, own_of_start);
+      const auto start = this->start(tensor, part.begin - tensor.range.begin, part.count, buffer_of_start);
       bool as_they_are = start.scalar_type() == at::kFloat;
       for (std::size_t i = 0; i < which.size() && as_they_are; ++i) {
         const auto* weights = std::get_if<Weights>(&models_[which[i]]);
         if (weights == nullptr) return TaskVectors::do_visit_stretches(which, part, visitor);
-        theta[i] = piece(*weights, own[i]);
+        theta[i] = piece(*weights, buffers[i]);
         as_they_are = theta[i].scalar_type() == at::kFloat;
       }
       if (!as_they_are) return TaskVectors::do_visit_stretches(which, part, visitor);
@@ -202,11 +202,11 @@ void CheckpointVectors::each_part(
 void CheckpointVectors::add_to_theta0(
     std::int64_t begin, const at::Tensor& tau, double lambda,
     const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const {
-  at::Tensor own;
+  at::Tensor buffer;
   each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& vector) {
-    auto sum = from_zero_
-                   ? at::mul(vector, lambda)
-                   : at::add(start_.numbers(name, from, vector.numel(), own).to(at::kFloat), vector, lambda);
+    auto sum = from_zero_ ? at::mul(vector, lambda)
+                          : at::add(start_.numbers(name, from, vector.numel(), buffer).to(at::kFloat), vector,
+                                    lambda);
     if (name.ends_with("running_var"))
       sum.clamp_min_(0);  // a sum of batch norm's statistics: still variances
     see(name, from, sum);

@@ -69,7 +69,8 @@ class CheckpointVectors final : public TaskVectors {
   [[noreturn]] void refuse_not_finite(const std::filesystem::path& model, const NamedTensor& tensor,
                                       const at::Tensor& start) const;
   /// Numbers of θ0, or zeros.
-  at::Tensor start(const NamedTensor& tensor, std::int64_t from, std::int64_t count, at::Tensor& own) const;
+  at::Tensor start(const NamedTensor& tensor, std::int64_t from, std::int64_t count,
+                   at::Tensor& buffer) const;
   /// Calls see(tensor, part of it that is in the range).
   void each_tensor(Range range, const std::function<void(const NamedTensor&, Range)>& see) const;
 

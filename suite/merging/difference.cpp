@@ -104,26 +104,26 @@ Differences differences(const fs::path& first, const fs::path& second, const fs:
   const at::NoGradGuard no_grad;
   const auto a = open_weights(first), b = open_weights(second);
   const auto start = base.empty() ? std::nullopt : std::optional(open_weights(base));
-  Differences found;
-  found.bytes = static_cast<double>(a.bytes() + b.bytes() + (start ? start->bytes() : 0));
+  Differences differences;
+  differences.bytes = static_cast<double>(a.bytes() + b.bytes() + (start ? start->bytes() : 0));
   for (const auto& entry : b.tensors()) {
-    if (!a.has(entry.first)) found.only_in_b.push_back(entry.first);
+    if (!a.has(entry.first)) differences.only_in_b.push_back(entry.first);
   }
   at::Tensor own_a, own_b, own_start;
   for (const auto& [name, info] : a.tensors()) {
     go_on();
     if (!b.has(name)) {
-      found.only_in_a.push_back(name);
+      differences.only_in_a.push_back(name);
       continue;
     }
     const auto& its = b.tensors().at(name);
     if (its.shape != info.shape) {
-      found.other_shapes.push_back(
+      differences.other_shapes.push_back(
           fmt::format("{} [{}] and [{}]", name, fmt::join(info.shape, ","), fmt::join(its.shape, ",")));
       continue;
     }
     if (!at::isFloatingType(info.scalar) || !at::isFloatingType(its.scalar)) {
-      if (!have_same_numbers(a, b, name)) found.other_numbers.push_back(name);
+      if (!have_same_numbers(a, b, name)) differences.other_numbers.push_back(name);
       continue;
     }
     if (start && (!start->has(name) || start->tensors().at(name).shape != info.shape))
@@ -147,14 +147,14 @@ Differences differences(const fs::path& first, const fs::path& second, const fs:
       }
       add_numbers(tensor.sums, x, y);
     }
-    found.tensors.push_back(std::move(tensor));
+    differences.tensors.push_back(std::move(tensor));
   }
-  if (found.tensors.empty())
+  if (differences.tensors.empty())
     throw InputError(
         fmt::format("{} and {} have no floating-point tensor of one name and shape; expected two models "
                     "of one architecture",
                     first.string(), second.string()));
-  return found;
+  return differences;
 }
 
 std::vector<Group> grouped(const Differences& differences, By by) {

@@ -295,28 +295,29 @@ class Translation {
     std::size_t count = 0;
     bool has_base = false;
     for (const auto& entry : list.values) {
-      const auto own = join(name, config::entry_step(count));
-      if (entry.kind != Kind::map) refuse(entry, own, "is " + entry.kind_name(), "a map: model, parameters");
-      require_known(entry, own,
+      const auto section = join(name, config::entry_step(count));
+      if (entry.kind != Kind::map)
+        refuse(entry, section, "is " + entry.kind_name(), "a map: model, parameters");
+      require_known(entry, section,
                     in_slice ? std::vector<std::string>{"model", "layer_range", "parameters"}
                              : std::vector<std::string>{"model", "parameters"});
       const auto* named = said(entry, "model");
-      if (named == nullptr) refuse(entry, join(own, "model"), "is missing", "a folder");
-      const auto folder = source(*named, join(own, "model"));
+      if (named == nullptr) refuse(entry, join(section, "model"), "is missing", "a folder");
+      const auto folder = source(*named, join(section, "model"));
       std::error_code error;
       if (!seen.insert(fs::weakly_canonical(folder, error)).second)
-        refuse(*named, join(own, "model"), "is " + store::quoted(named->text) + " a second time",
+        refuse(*named, join(section, "model"), "is " + store::quoted(named->text) + " a second time",
                "each model once");
       has_base = has_base || is_base(folder);
       if (is_base(folder) && on_vectors && !in_slice) {
         note("base_model is among the models: its vector is zero, and it is left out");
         continue;
       }
-      begin(own, heading, entry);
-      put(own, "model", *named, canonical(folder.string()));
-      if (in_slice) put_range(entry, own);
+      begin(section, heading, entry);
+      put(section, "model", *named, canonical(folder.string()));
+      if (in_slice) put_range(entry, section);
       const bool is_start = is_base(folder) && on_vectors;
-      read_parameters(said(entry, "parameters"), own,
+      read_parameters(said(entry, "parameters"), section,
                       is_start ? std::vector<std::string>{} : words_.of_models,
                       /*of_all=*/false);
       ++count;
@@ -335,9 +336,10 @@ class Translation {
              "it among the models with its weight, or no base_model");
   }
 
-  void put_range(const Yaml& entry, const std::string& own) {
+  void put_range(const Yaml& entry, const std::string& section) {
     const auto* range = said(entry, "layer_range");
-    const std::string name = join(own, "layer_range"), expected = "[a, b]: the layers from a on and before b";
+    const std::string name = join(section, "layer_range"),
+                      expected = "[a, b]: the layers from a on and before b";
     if (range == nullptr) refuse(entry, name, "is missing", expected);
     if (range->kind != Kind::list || range->values.size() != 2)
       refuse(*range, name, "is " + range->kind_name(), expected);
@@ -348,7 +350,7 @@ class Translation {
         refuse(end, name, "holds " + end.kind_name(), expected);
       toml += (toml.empty() ? "" : ", ") + canonical(*value);
     }
-    put(own, "layer_range", *range, "[" + toml + "]");
+    put(section, "layer_range", *range, "[" + toml + "]");
   }
 
   void read_models(const Yaml& models) { read_sources(models, "models", "[[models]]", false); }
@@ -357,25 +359,25 @@ class Translation {
     require_list(slices, "slices");
     for (std::size_t s = 0; s < slices.values.size(); ++s) {
       const auto& slice = slices.values[s];
-      const auto own = join("slices", config::entry_step(s));
-      if (slice.kind != Kind::map) refuse(slice, own, "is " + slice.kind_name(), "a map: sources");
-      require_known(slice, own, {"sources", "parameters", "base_model", "residual_weight"});
+      const auto section = join("slices", config::entry_step(s));
+      if (slice.kind != Kind::map) refuse(slice, section, "is " + slice.kind_name(), "a map: sources");
+      require_known(slice, section, {"sources", "parameters", "base_model", "residual_weight"});
       for (const char* key : {"base_model", "residual_weight"})
         if (const auto* other = said(slice, key); other != nullptr)
-          refuse(*other, join(own, key), "is not read in a slice", "one base_model of the recipe");
+          refuse(*other, join(section, key), "is not read in a slice", "one base_model of the recipe");
       const auto* sources = said(slice, "sources");
-      if (sources == nullptr) refuse(slice, join(own, "sources"), "is missing", "a list of maps");
-      begin(own, "[[slices]]", slice);
+      if (sources == nullptr) refuse(slice, join(section, "sources"), "is missing", "a list of maps");
+      begin(section, "[[slices]]", slice);
       if (const auto* parameters = said(slice, "parameters"); parameters != nullptr) {
-        begin(join(own, "parameters"), "[slices.parameters]", *parameters);
+        begin(join(section, "parameters"), "[slices.parameters]", *parameters);
         auto known = words_.of_models;
         for (const char* key : {"t", "lambda", "select_topk"})
           if (std::find(words_.of_all.begin(), words_.of_all.end(), key) != words_.of_all.end())
             known.emplace_back(key);
-        read_parameters(parameters, join(own, "parameters"), known, /*of_all=*/false);
+        read_parameters(parameters, join(section, "parameters"), known, /*of_all=*/false);
         slices_with_t_ += said(*parameters, "t") != nullptr ? 1 : 0;
       }
-      read_sources(*sources, join(own, "sources"), "[[slices.sources]]", true);
+      read_sources(*sources, join(section, "sources"), "[[slices.sources]]", true);
     }
   }
 
@@ -429,34 +431,35 @@ class Translation {
       const auto& key = map->keys[i];
       const auto& node = map->values[i];
       if (node.kind == Kind::null) continue;
-      const auto own = join(name, key);
+      const auto full_key = join(name, key);
       if (key == "int8_mask") {
-        static_cast<void>(read_flag(node, own));
+        static_cast<void>(read_flag(node, full_key));
         note("int8_mask is not needed: signs take no memory here");
       } else if (key == "normalize") {
-        normalize_ = read_flag(node, own);
+        normalize_ = read_flag(node, full_key);
         normalize_at_ = &node;
       } else if (key == "rescale") {
-        rescale_ = read_flag(node, own);
+        rescale_ = read_flag(node, full_key);
         if (*rescale_ && !methods_that_rescale.contains(method_))
-          refuse(node, own, "is true, and " + method_ + " rescales nothing here", "false, or no such key");
+          refuse(node, full_key, "is true, and " + method_ + " rescales nothing here",
+                 "false, or no such key");
       } else if (key == "filter_wise") {
-        if (read_flag(node, own))
-          refuse(node, own, "is true, and angles are those of whole tensors", "false");
+        if (read_flag(node, full_key))
+          refuse(node, full_key, "is true, and angles are those of whole tensors", "false");
       } else if (key == "nuslerp_flatten") {
-        flattens_ = read_flag(node, own);
+        flattens_ = read_flag(node, full_key);
       } else if (key == "nuslerp_row_wise") {
-        goes_by_rows_ = read_flag(node, own);
+        goes_by_rows_ = read_flag(node, full_key);
       } else if (key == "normalize_weights") {
-        put(name, key, node, canonical(read_flag(node, own)));
+        put(name, key, node, canonical(read_flag(node, full_key)));
       } else if (key == "max_iter") {
         const auto value = number(node);
         if (!value || *value != std::floor(*value) || *value < 0 || *value > 1e6)
-          refuse(node, own, "is " + node.kind_name(), "an integer from 0 to 1e6");
+          refuse(node, full_key, "is " + node.kind_name(), "an integer from 0 to 1e6");
         put(name, key, node, canonical(static_cast<std::int64_t>(*value)));
       } else {
         if (of_all) said_of_all_.insert(key);
-        auto value = setting(node, own);
+        auto value = setting(node, full_key);
         if (const auto rest = mergekits_defaults.find(key); of_all && rest != mergekits_defaults.end())
           value = with_rest(node, value, rest->second);
         put(name, key == "scale" ? "weight" : key, node, value);

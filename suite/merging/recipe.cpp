@@ -84,12 +84,12 @@ std::vector<config::Section> tables(config::Section& section, const std::string&
   std::vector<std::string> steps;
   while (section.has(key + "." + config::entry_step(steps.size())))
     steps.push_back(key + "." + config::entry_step(steps.size()));
-  const auto found =
+  const auto sections =
       section.parts(steps, "[" + key + "]", meaning);  // by name: "models.#10" before "models.#2"
   std::vector<config::Section> ordered;
-  for (const auto& step : steps) ordered.push_back(found.at(step));
+  for (const auto& step : steps) ordered.push_back(sections.at(step));
   if (steps.empty()) {
-    if (!found.empty()) return {found.begin()->second};  // for the reference
+    if (!sections.empty()) return {sections.begin()->second};  // for the reference
     section.refuse(key, "expected a list of tables, such as [ { model = \"FOLDER\" } ]");
   }
   return ordered;
@@ -122,8 +122,9 @@ Recipe::Source read_source(config::Section& source, Recipe& recipe, bool in_slic
     read.where = source.where("layer_range");
   }
   if (says_weight || source.has("weight")) source.real("weight", of_weight, 1, weight_range);
-  for (const auto& own : of_model)
-    if (describing || source.has(own.key)) source.real(own.key, own.meaning, 1, own.range);
+  for (const auto& parameter : of_model)
+    if (describing || source.has(parameter.key))
+      source.real(parameter.key, parameter.meaning, 1, parameter.range);
   read.own = source.settings();
   return read;
 }
@@ -138,12 +139,12 @@ void read_slices(config::Section& root, Recipe& recipe, bool describing) {
       if (read.sources.back().layers.count != read.sources.front().layers.count)
         source.refuse("layer_range", "has another number of layers than the slice's first; expected as many");
     }
-    std::map<std::string, config::Range> own = {{"weight", weight_range},
-                                                {"lambda", weight_range},
-                                                {"t", {0, 1}},
-                                                {"select_topk", config::some_share}};
-    for (const auto& each : of_model) own[each.key] = each.range;
-    for (const auto& [key, range] : own) {
+    std::map<std::string, config::Range> ranges = {{"weight", weight_range},
+                                                   {"lambda", weight_range},
+                                                   {"t", {0, 1}},
+                                                   {"select_topk", config::some_share}};
+    for (const auto& each : of_model) ranges[each.key] = each.range;
+    for (const auto& [key, range] : ranges) {
       if (!slice.has("parameters." + key)) continue;
       auto parameters = slice.parts({"parameters"}, "parameters", of_slices).at("parameters");
       parameters.real(key, "This slice's own value", 1, range);
@@ -338,11 +339,11 @@ class Output {
     const auto& matched = stage.vectors().matched();
     std::set<std::string> merged(matched.merged.begin(), matched.merged.end());
     for (const auto& [other, name] : matched.doubles) merged.insert(name);
-    at::Tensor own;
+    at::Tensor buffer;
     for (const auto& [name, info] : stage.start().tensors()) {
       const auto count = c10::multiply_integers(info.shape);
       for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += at_once)
-        put(stage, name, begin, stage.start().numbers(name, begin, std::min(at_once, count - begin), own),
+        put(stage, name, begin, stage.start().numbers(name, begin, std::min(at_once, count - begin), buffer),
             /*merged=*/false);
     }
   }
@@ -458,9 +459,9 @@ Recipe read_config(config::Config config, bool needs_out) {
       is_passthrough || (recipe.method_name == "linear" && parameters.values().at("normalize") == "false");
   if (recipe.adds_models) recipe.method = recipe.method->with("normalize", {0});
   recipe.shared = parameters.settings();
-  for (const auto values = parameters.values(); const auto& own : of_model)
-    if (values.contains(own.key) && !recipe.shared.contains(own.key))
-      recipe.defaults[own.key] = std::stod(values.at(own.key));
+  for (const auto values = parameters.values(); const auto& parameter : of_model)
+    if (values.contains(parameter.key) && !recipe.shared.contains(parameter.key))
+      recipe.defaults[parameter.key] = std::stod(values.at(parameter.key));
   config.finish();
   put_base_first(recipe);
   if (recipe.adapter) require_adapter(recipe, root);
@@ -626,11 +627,11 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
 
   store::AtomicFolder folder(recipe.out);
   if (recipe.adapter) {
-    auto made = write_adapter(recipe, *stages.front(), folder.path(), go_on);
-    report.merged = made.merged;
-    report.matrices = std::move(made.matrices);
-    report.whole = made.whole.size();
-    note(made.notes);
+    auto adapter = write_adapter(recipe, *stages.front(), folder.path(), go_on);
+    report.merged = adapter.merged;
+    report.matrices = std::move(adapter.matrices);
+    report.whole = adapter.whole.size();
+    note(adapter.notes);
   } else {
     write_model(recipe, stages, whole, folder.path(), report, go_on);
   }

@@ -135,8 +135,8 @@ struct Module {
 
 std::vector<Module> modules_of(const fs::path& base) {
   const auto path = base / "modules.json";
-  std::vector<Module> found;
-  if (!is_listed(path)) return found;
+  std::vector<Module> further;
+  if (!is_listed(path)) return further;
   const auto modules = store::input_json(path, "a sentence model's list of modules", store::JsonKind::list);
   for (const auto& module : modules) {
     const auto place = module.is_object() ? module.value("path", Json("")) : Json();
@@ -144,11 +144,11 @@ std::vector<Module> modules_of(const fs::path& base) {
     if (!place.is_string() || !is_plain_name(place.get<std::string>()))
       throw InputError(path.string() + ": a module's path is " + store::quoted(place.dump()) +
                        "; expected the plain name of a folder in this one");
-    const auto folder = place.get<std::string>(), told = module.value("type", Json()).dump() + folder;
-    const auto is = [&](const char* kind) { return told.find(kind) != std::string::npos; };
-    found.push_back({folder, !is("Pooling") && !is("Normalize")});
+    const auto folder = place.get<std::string>(), text = module.value("type", Json()).dump() + folder;
+    const auto is = [&](const char* kind) { return text.find(kind) != std::string::npos; };
+    further.push_back({folder, !is("Pooling") && !is("Normalize")});
   }
-  return found;
+  return further;
 }
 
 }  // namespace

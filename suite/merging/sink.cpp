@@ -6,10 +6,10 @@
 
 namespace taugrid::merging {
 
-at::Tensor Sink::place(std::int64_t begin, std::int64_t n, at::Tensor& own) const {
+at::Tensor Sink::place(std::int64_t begin, std::int64_t n, at::Tensor& buffer) const {
   if (whole_.defined()) return whole_.narrow(0, begin, n);
-  if (!own.defined() || own.numel() < n) own = at::empty({n}, at::kFloat);
-  return own.narrow(0, 0, n);
+  if (!buffer.defined() || buffer.numel() < n) buffer = at::empty({n}, at::kFloat);
+  return buffer.narrow(0, 0, n);
 }
 
 void Sink::put(std::int64_t begin, const at::Tensor& tau) const {

@@ -25,8 +25,9 @@ class Sink {
       at::Tensor whole, See see = [](std::int64_t, const at::Tensor&) {})
       : whole_(std::move(whole)), see_(std::move(see)) {}
 
-  /// Where n numbers are made, before they are put: where they will stay, or `own`, which grows to hold them.
-  at::Tensor place(std::int64_t begin, std::int64_t n, at::Tensor& own) const;
+  /// Where n numbers are made, before they are put: where they will stay, or `buffer`, which grows to hold
+  /// them.
+  at::Tensor place(std::int64_t begin, std::int64_t n, at::Tensor& buffer) const;
   void put(std::int64_t begin, const at::Tensor& tau) const;
 
  private:

@@ -162,7 +162,8 @@ std::shared_ptr<const VectorMethod> Stage::method_with(const Parameters& paramet
     if (method != nullptr) continue;
     std::string where;
     for (const auto& source : slice_.sources)
-      if (const auto own = source.own.find(key); own != source.own.end()) where = own->second.where;
+      if (const auto setting = source.own.find(key); setting != source.own.end())
+        where = setting->second.where;
     for (const auto* settings : {&slice_.shared, &recipe_.shared})
       if (const auto shared = settings->find(key); where.empty() && shared != settings->end())
         where = shared->second.where;
@@ -268,9 +269,9 @@ Merged Stage::merge_vectors(const Write& write) const {
   for (std::size_t i = 0; i < lambdas_.size(); ++i) lambda[vectors_->tensors()[i].name] = lambdas_[i];
   return each_run([&](std::int64_t begin, const at::Tensor& tau) {
     vectors_->each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
-      at::Tensor own;
+      at::Tensor buffer;
       write(name, from,
-            is_of_models_ ? at::sub(part, start_.numbers(name, from, part.numel(), own).to(at::kFloat))
+            is_of_models_ ? at::sub(part, start_.numbers(name, from, part.numel(), buffer).to(at::kFloat))
                           : at::mul(part, lambda.at(name)));
     });
   });

@@ -10,10 +10,10 @@
 namespace taugrid::merging {
 
 std::vector<NamedTensor> tensors_of(const study::Study& study) {
-  std::vector<NamedTensor> found;
+  std::vector<NamedTensor> tensors;
   for (const auto& parameter : study.model.layout().parameters())
-    found.push_back({parameter.name, parameter.shape, {parameter.offset, parameter.count}});
-  return found;
+    tensors.push_back({parameter.name, parameter.shape, {parameter.offset, parameter.count}});
+  return tensors;
 }
 
 StudyVectors::StudyVectors(const study::Study& study, std::string regime, std::vector<std::size_t> tasks)

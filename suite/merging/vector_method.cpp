@@ -25,8 +25,8 @@ Merged VectorMethod::merge(const TaskVectors& vectors, const std::vector<double>
   check("merge", weights);
   const auto before = vectors.visited();
   const auto nonzero = run(vectors, weights, sink, team);
-  const auto own = vectors.visited() - before;
-  const auto visited = is_shared() ? team.sums({own}).front() : own;
+  const auto mine = vectors.visited() - before;
+  const auto visited = is_shared() ? team.sums({mine}).front() : mine;
   const auto length = static_cast<double>(vectors.length());
   return {static_cast<double>(nonzero) / length,
           static_cast<double>(visited) / (static_cast<double>(vectors.count()) * length)};

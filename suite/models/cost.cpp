@@ -10,14 +10,14 @@ using autodiff::Counted;
 using autodiff::Meter;
 
 Cost::Cost(const Encoder& encoder, std::int64_t tokens, std::int64_t decoded) {
-  Given one{random_batch(encoder, 1, tokens, decoded)};
+  Given given{random_batch(encoder, 1, tokens, decoded)};
   if (encoder.buffers().size() > 0)
-    one.buffers = encoder.buffers().views(at::zeros({encoder.buffers().size()}));
+    given.buffers = encoder.buffers().views(at::zeros({encoder.buffers().size()}));
   const auto count = [&](Meter::Pass pass) {
     return autodiff::count(
         encoder.layout(),
         [&](const Blocks<Counted>& p) {
-          auto z = encoder.encode(p, one);
+          auto z = encoder.encode(p, given);
           return decoded == 0 ? z
                               : autodiff::linear(z, p[static_cast<std::size_t>(encoder.vocabulary_block())]);
         },
@@ -30,10 +30,10 @@ Cost::Cost(const Encoder& encoder, std::int64_t tokens, std::int64_t decoded) {
   passing_tangent_ = count(Meter::Pass::tangent).peak();
   kept_ = count(Meter::Pass::gradient).kept();
   autodiff::BatchStatistics of_the_batch;
-  if (encoder.buffers().size() > 0) one.statistics = &of_the_batch;
+  if (encoder.buffers().size() > 0) given.statistics = &of_the_batch;
   alive_ = count(Meter::Pass::gradient).peak();
   passing_by_batch_ = count(Meter::Pass::value).peak();
-  one.statistics = nullptr;
+  given.statistics = nullptr;
   alive_linear_ = count(Meter::Pass::linear).peak();
   const auto recording = count(Meter::Pass::recording);
   alive_on_tape_ = recording.peak();

@@ -25,13 +25,13 @@ LabelTree label_tree(const at::Tensor& labels, const at::Tensor& lengths, std::i
     std::int64_t place = 0;
     for (std::int64_t i = 0; i < length; ++i) {
       const auto next = labels[c][i].item<std::int64_t>();
-      const auto [found, fresh] =
+      const auto [entry, fresh] =
           edges.try_emplace({place, next}, Edge{static_cast<std::int64_t>(node.size())});
       if (fresh) {
         node.push_back(place);
         token.push_back(next);
       }
-      auto& edge = found->second;
+      auto& edge = entry->second;
       of_label.back().push_back(edge.number);
       if (i + 1 == length) break;
       if (edge.place < 0) {

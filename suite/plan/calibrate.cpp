@@ -48,8 +48,8 @@ double seconds_of(F&& f) {
 /// meanwhile.
 template <class F>
 double computing_seconds(at::Device device, F&& f) {
-  const bool own = device.is_cpu() && at::get_num_threads() == 1;
-  const auto clock = own ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  const bool single = device.is_cpu() && at::get_num_threads() == 1;
+  const auto clock = single ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   const double began = now(clock);
   machine::run_on(device, f);
   return now(clock) - began;
@@ -135,19 +135,19 @@ double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
   const auto runs = std::clamp(static_cast<int>(patience / again), 1, 50);
   std::vector<Rehearsal> calls;
   while (std::ssize(calls) < ranks) calls.push_back(training::rehearse_gradient(study, inputs));
-  const auto work = [&](const Rehearsal& own, std::barrier<>& together) {
-    own.run();
+  const auto work = [&](const Rehearsal& rehearsal, std::barrier<>& together) {
+    rehearsal.run();
     together.arrive_and_wait();
     return computing_seconds(study.device, [&] {
-      for (int i = 0; i < runs; ++i) own.run();
+      for (int i = 0; i < runs; ++i) rehearsal.run();
     });
   };
   const int threads = at::get_num_threads();
   // What else happens on the machine only adds: so the least of each, in turn.
   double alone = std::numeric_limits<double>::infinity(), crowded = alone;
   for (int trial = 0; trial < 5; ++trial) {
-    std::barrier one(1), together(ranks);
-    alone = std::min(alone, work(calls[0], one));
+    std::barrier single(1), together(ranks);
+    alone = std::min(alone, work(calls[0], single));
     std::vector<double> seconds(calls.size());
     {
       std::vector<std::jthread> others;

@@ -119,8 +119,8 @@ std::vector<double> unit_seconds(const std::vector<WorkUnit>& units, const Profi
   for (const auto& unit : units) {
     const auto& load = unit.load;
     double seconds = profile.unit_seconds + load.bytes_stored / profile.write_bytes_per_second;
-    if (const auto found = profile.trace.seconds.find(unit.key); found != profile.trace.seconds.end()) {
-      seconds += found->second / recorded_crowding;
+    if (const auto record = profile.trace.seconds.find(unit.key); record != profile.trace.seconds.end()) {
+      seconds += record->second / recorded_crowding;
     } else {
       seconds += load.bytes_read / profile.read_bytes_per_second;
       for (const auto& work : load.work) {

@@ -68,16 +68,16 @@ class Table {
 
  private:
   const Json& find(const std::string& key) const {
-    const auto found = json_.find(key);
-    if (found == json_.end())
+    const auto entry = json_.find(key);
+    if (entry == json_.end())
       throw InputError(fmt::format("{}: {} is missing; make the profile with --save-profile", where_, key));
-    return *found;
+    return *entry;
   }
   [[noreturn]] void refuse(const std::string& key, const std::string& expected) const {
-    auto found = key.empty() ? json_.dump() : json_.at(key).dump();
-    if (found.size() > 40) found = found.substr(0, 40) + "…";
+    auto value = key.empty() ? json_.dump() : json_.at(key).dump();
+    if (value.size() > 40) value = value.substr(0, 40) + "…";
     throw InputError(
-        fmt::format("{}: {}is {}; expected {}", where_, key.empty() ? "" : key + " ", found, expected));
+        fmt::format("{}: {}is {}; expected {}", where_, key.empty() ? "" : key + " ", value, expected));
   }
 
   const Json& json_;
@@ -121,16 +121,16 @@ Json as_json(const Together::Calls& calls) {
 }
 
 Together together_of(const Table& table) {
-  Together found;
-  found.ranks = table.count("ranks");
-  if (found.ranks < 2)
-    throw InputError(fmt::format("{}: ranks is {}; expected two or more", table.where(), found.ranks));
-  found.sums = calls_of(table, "sum_seconds");
-  found.gathers = calls_of(table, "gather_seconds");
-  found.write_bytes_per_second = table.number("write_bytes_per_second", 0);
-  found.read_bytes_per_second = table.number("read_bytes_per_second", 0);
-  found.results_bytes_per_second = table.number("results_bytes_per_second", 0);
-  return found;
+  Together together;
+  together.ranks = table.count("ranks");
+  if (together.ranks < 2)
+    throw InputError(fmt::format("{}: ranks is {}; expected two or more", table.where(), together.ranks));
+  together.sums = calls_of(table, "sum_seconds");
+  together.gathers = calls_of(table, "gather_seconds");
+  together.write_bytes_per_second = table.number("write_bytes_per_second", 0);
+  together.read_bytes_per_second = table.number("read_bytes_per_second", 0);
+  together.results_bytes_per_second = table.number("results_bytes_per_second", 0);
+  return together;
 }
 
 }  // namespace
@@ -224,13 +224,13 @@ Together read_bench(const fs::path& path, const std::string& processor) {
   if (const auto on = context.text("processor"); on != processor)
     throw InputError(
         fmt::format("{}: was measured on {}; expected {}, as the profile has it", where, on, processor));
-  Together found;
-  found.ranks = context.count("ranks");
+  Together together;
+  together.ranks = context.count("ranks");
   const auto cases = json.find("benchmarks");
   if (cases == json.end() || !cases->is_array())
     throw InputError(fmt::format("{}: benchmarks is no list; expected {}", where, expected));
-  for (const auto& one : *cases) {
-    const Table entry(one, where + ": benchmarks");
+  for (const auto& item : *cases) {
+    const Table entry(item, where + ": benchmarks");
     if (entry.text("run_type") != "aggregate") continue;
     const auto name = entry.text("run_name");
     const bool sums = name.starts_with("network/all_reduce_"),
@@ -242,18 +242,18 @@ Together read_bench(const fs::path& path, const std::string& processor) {
       throw InputError(fmt::format("{}: {} failed there; expected cases that did not", where, name));
     if (stored) {
       const double rate = bytes / seconds;
-      if (name == "storage/checkpoint_write") found.write_bytes_per_second = rate;
-      if (name == "storage/checkpoint_read") found.read_bytes_per_second = rate;
-      if (name == "storage/results_write") found.results_bytes_per_second = rate;
+      if (name == "storage/checkpoint_write") together.write_bytes_per_second = rate;
+      if (name == "storage/checkpoint_read") together.read_bytes_per_second = rate;
+      if (name == "storage/results_write") together.results_bytes_per_second = rate;
       continue;
     }
     const double calls = entry.number("items_per_second", 0, true) * seconds;
-    (sums ? found.sums : found.gathers)[std::round(bytes / calls)] = seconds / calls;
+    (sums ? together.sums : together.gathers)[std::round(bytes / calls)] = seconds / calls;
   }
-  if (found.ranks < 2 || found.sums.empty())
+  if (together.ranks < 2 || together.sums.empty())
     throw InputError(
         fmt::format("{}: has no network/all_reduce case of two ranks or more; expected {}", where, expected));
-  return found;
+  return together;
 }
 
 Trace read_trace(const fs::path& results) {

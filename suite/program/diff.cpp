@@ -40,18 +40,18 @@ Json as_json(const Difference& sums) {
           {"not_finite", sums.not_finite}};
 }
 
-void write_json(const DiffOptions& options, const merging::Differences& found, const Difference& all) {
+void write_json(const DiffOptions& options, const merging::Differences& differences, const Difference& all) {
   Json json = {{"schema_version", 1},
                {"a", options.a.string()},
                {"b", options.b.string()},
                {"base", options.base.empty() ? Json(nullptr) : Json(options.base.string())},
                {"whole", as_json(all)},
-               {"only_in_a", found.only_in_a},
-               {"only_in_b", found.only_in_b},
-               {"other_shapes", found.other_shapes},
-               {"other_numbers", found.other_numbers},
+               {"only_in_a", differences.only_in_a},
+               {"only_in_b", differences.only_in_b},
+               {"other_shapes", differences.other_shapes},
+               {"other_numbers", differences.other_numbers},
                {"tensors", Json::array()}};
-  for (const auto& tensor : found.tensors) {
+  for (const auto& tensor : differences.tensors) {
     Json entry = {{"name", tensor.name},
                   {"kind", tensor.kind},
                   {"layer", tensor.layer ? Json(*tensor.layer) : Json(nullptr)},
@@ -92,13 +92,13 @@ void print_names(const char* what, const std::vector<std::string>& names) {
 
 int diff(const DiffOptions& options) try {
   const auto began = std::chrono::steady_clock::now();
-  const auto found = merging::differences(options.a, options.b, options.base, [] {});
+  const auto differences = merging::differences(options.a, options.b, options.base, [] {});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const auto by = options.by == "tensor" ? By::tensor : options.by == "layer" ? By::layer : By::kind;
   Difference all;
-  for (const auto& tensor : found.tensors) all.add(tensor.sums);
+  for (const auto& tensor : differences.tensors) all.add(tensor.sums);
   const bool with_base = !options.base.empty();
-  const auto groups = merging::grouped(found, by);
+  const auto groups = merging::grouped(differences, by);
   std::size_t width = 10;
   for (const auto& group : groups) width = std::max(width, short_name(group.name, name_letters).size());
   fmt::print("a: {}\nb: {}\n", options.a.string(), options.b.string());
@@ -107,15 +107,15 @@ int diff(const DiffOptions& options) try {
              "‖b‖", "‖b−a‖/‖a‖", "cosine", "opposed %", "equal %", with_base ? "   ‖a‖/‖θ0‖" : "");
   for (const auto& group : groups)
     print_row(short_name(group.name, name_letters), group.tensors, group.sums, width, with_base);
-  print_row("all", found.tensors.size(), all, width, with_base);
+  print_row("all", differences.tensors.size(), all, width, with_base);
   fmt::print("\n");
-  print_names("only in a", found.only_in_a);
-  print_names("only in b", found.only_in_b);
-  print_names("of other shapes", found.other_shapes);
-  print_names("no floating-point numbers, and other ones", found.other_numbers);
+  print_names("only in a", differences.only_in_a);
+  print_names("only in b", differences.only_in_b);
+  print_names("of other shapes", differences.other_shapes);
+  print_names("no floating-point numbers, and other ones", differences.other_numbers);
   fmt::print("{} numbers, largest difference {:.4g}, {:.1f} s, {:.2f} GB/s\n", all.numbers, all.largest,
-             seconds, found.bytes / 1e9 / seconds);
-  if (!options.json.empty()) write_json(options, found, all);
+             seconds, differences.bytes / 1e9 / seconds);
+  if (!options.json.empty()) write_json(options, differences, all);
   return 0;
 } catch (const store::ReadFailure& failure) {  // every file that is read here is one that the user named
   throw InputError(failure.what());

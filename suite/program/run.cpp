@@ -116,7 +116,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
     out.put("/tasks/group", groups);
   if (!study.settings.variants.empty()) {
     std::vector<std::string> data;
-    for (const auto& one : study.settings.variants) data.push_back(one.data);
+    for (const auto& variant : study.settings.variants) data.push_back(variant.data);
     out.put("/tasks/data", data);
   }
   if (!pairs.empty()) out.put("/pairs/tasks", at::tensor(pairs, at::kLong).view({-1, 2}));

@@ -64,20 +64,20 @@ void check_units(const std::vector<WorkUnit>& units, const std::function<bool(co
         path.pop_back();
         continue;
       }
-      const auto found = index.find(units[unit].needs[followed++]);
-      if (found == index.end()) {
+      const auto need = index.find(units[unit].needs[followed++]);
+      if (need == index.end()) {
         continue;
       }
-      if (marks[found->second] == Mark::unseen) {
-        enter(found->second);
-      } else if (marks[found->second] == Mark::on_path) {
+      if (marks[need->second] == Mark::unseen) {
+        enter(need->second);
+      } else if (marks[need->second] == Mark::on_path) {
         std::string names;
         auto at =
-            std::find_if(path.begin(), path.end(), [&](auto& step) { return step.first == found->second; });
+            std::find_if(path.begin(), path.end(), [&](auto& step) { return step.first == need->second; });
         for (; at != path.end(); ++at) {
           names += units[at->first].key + " needs ";
         }
-        throw InputError(fmt::format("units wait for each other: {}{}", names, found->first));
+        throw InputError(fmt::format("units wait for each other: {}{}", names, need->first));
       }
     }
   }

@@ -18,10 +18,10 @@ Deal::Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done, in
       continue;  // also where what it needs is computed again: that will be what it was
     }
     for (const auto& need : units[i].needs) {
-      const auto found = index.find(need);  // others are committed: check_units() saw to that
-      if (found != index.end() && !done[found->second]) {
+      const auto entry = index.find(need);  // others are committed: check_units() saw to that
+      if (entry != index.end() && !done[entry->second]) {
         missing_[i] += 1;
-        followers_[found->second].push_back(static_cast<int>(i));
+        followers_[entry->second].push_back(static_cast<int>(i));
       }
     }
     left_ += 1;

@@ -92,10 +92,10 @@ void Dealer::serve(const std::stop_token& token) {
 }
 
 bool Dealer::receive() {
-  int found = 0;
+  int flag = 0;
   MPI_Status status;
-  comm::check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, request_tag, comm_.mpi(), &found, &status), "MPI_Iprobe");
-  if (found == 0) {
+  comm::check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, request_tag, comm_.mpi(), &flag, &status), "MPI_Iprobe");
+  if (flag == 0) {
     return false;
   }
   Message message;

@@ -48,9 +48,9 @@ bool make_exclusively(const fs::path& path, const std::string& text) {
   const int result = ::link(temporary.c_str(), path.c_str());
   const int error = errno;
   struct stat status {};
-  const bool made = result == 0 || (::stat(temporary.c_str(), &status) == 0 && status.st_nlink == 2);
+  const bool created = result == 0 || (::stat(temporary.c_str(), &status) == 0 && status.st_nlink == 2);
   ::unlink(temporary.c_str());
-  if (made || error == EEXIST) return made;
+  if (created || error == EEXIST) return created;
   constexpr std::array without_links = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK};
   if (std::find(without_links.begin(), without_links.end(), error) == without_links.end())
     throw InputError(fmt::format("cannot write {}: {}", path.string(), reason(error)));

@@ -42,17 +42,17 @@ Progress::~Progress() {
 void Progress::started(int unit, const std::string& key, double cost) { running_[unit] = {key, cost, 0, ""}; }
 
 void Progress::advanced(int unit, double fraction, const std::string& detail) {
-  if (const auto found = running_.find(unit); found != running_.end()) {
-    found->second.fraction = std::clamp(fraction, 0.0, 1.0);
-    found->second.detail = detail;
+  if (const auto entry = running_.find(unit); entry != running_.end()) {
+    entry->second.fraction = std::clamp(fraction, 0.0, 1.0);
+    entry->second.detail = detail;
   }
 }
 
 void Progress::finished(int unit) {
   units_done_ += 1;
-  if (const auto found = running_.find(unit); found != running_.end()) {
-    cost_done_ += found->second.cost;
-    running_.erase(found);
+  if (const auto entry = running_.find(unit); entry != running_.end()) {
+    cost_done_ += entry->second.cost;
+    running_.erase(entry);
   }
 }
 

@@ -54,16 +54,16 @@ void remove_leftovers(const fs::path& run) {
     return entry.is_regular_file() && name.starts_with('.') &&
            (store::is_temporary_name(name) || name.starts_with(".owner."));
   };
-  std::vector<fs::path> found;
+  std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(run)) {
-    if (leftover(entry)) found.push_back(entry.path());
+    if (leftover(entry)) leftovers.push_back(entry.path());
   }
   for (const char* part : {"units", "checkpoints", "scratch"}) {
     for (const auto& entry : fs::recursive_directory_iterator(run / part)) {
-      if (leftover(entry)) found.push_back(entry.path());
+      if (leftover(entry)) leftovers.push_back(entry.path());
     }
   }
-  for (const auto& path : found) {
+  for (const auto& path : leftovers) {
     fs::remove(path);
   }
 }
@@ -153,13 +153,13 @@ std::vector<bool> RunFolder::committed(const std::vector<std::string>& keys) con
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(path_ / "units"))
     names.insert(entry.path().filename().string());
-  std::vector<bool> found;
+  std::vector<bool> flags;
   for (const auto& key : keys) {
     const auto path = unit_path(key);
     const bool listed = names.contains(path.filename().string());
-    found.push_back(listed && store::wait_for(path, unseen_) && committed(key));
+    flags.push_back(listed && store::wait_for(path, unseen_) && committed(key));
   }
-  return found;
+  return flags;
 }
 
 std::optional<RunFolder::Metadata> RunFolder::find_metadata(std::string_view key) const {

@@ -71,8 +71,9 @@ std::string find_committed(const comm::Communicator& world, const RunFolder& fol
     check_units(units, [&](const std::string& key) { return folder.committed(key); });
     std::vector<std::string> keys;
     for (const auto& unit : units) keys.push_back(unit.key);
-    const auto found = folder.committed(keys);
-    std::transform(found.begin(), found.end(), flags.begin(), [](bool there) { return there ? '1' : '0'; });
+    const auto committed = folder.committed(keys);
+    std::transform(committed.begin(), committed.end(), flags.begin(),
+                   [](bool there) { return there ? '1' : '0'; });
     discard_leftover_scratch(folder, units, flags);
   });
   world.broadcast(flags, 0, "committed units");
@@ -127,12 +128,12 @@ std::vector<std::size_t> unverified(const std::vector<WorkUnit>& units, const st
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (flags[i] == '0') needed.insert(units[i].needs.begin(), units[i].needs.end());
   }
-  std::vector<std::size_t> found;
+  std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (flags[i] == '1' && units[i].verify && needed.contains(units[i].key) && !seen.contains(i))
-      found.push_back(i);
+      indices.push_back(i);
   }
-  return found;
+  return indices;
 }
 
 // A unit whose checkpoint is gone or another is missing from now on; so may be those that it needs, which the

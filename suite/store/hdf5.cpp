@@ -353,35 +353,35 @@ Handle Hdf5File::attribute(const std::string& object, const std::string& name) c
 std::optional<std::string> Hdf5File::text_attribute(const std::string& object,
                                                     const std::string& name) const {
   const std::string where = path_.string() + ": " + object + ": attribute " + name;
-  const Handle found = attribute(object, name);
-  if (found < 0) {
+  const Handle handle = attribute(object, name);
+  if (handle < 0) {
     return std::nullopt;
   }
-  const Handle type = own(H5Aget_type(found), where);
-  const Handle space = own(H5Aget_space(found), where);
+  const Handle type = own(H5Aget_type(handle), where);
+  const Handle space = own(H5Aget_space(handle), where);
   if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) {
     refuse(object, "attribute " + name + ": expected one string");
   }
   return read_strings(type, space, 1, H5P_DEFAULT,
-                      [&](hid_t memory, void* buffer) { check(H5Aread(found, memory, buffer), where); })
+                      [&](hid_t memory, void* buffer) { check(H5Aread(handle, memory, buffer), where); })
       .front();
 }
 
 std::optional<std::vector<double>> Hdf5File::number_attribute(const std::string& object,
                                                               const std::string& name) const {
   const std::string where = path_.string() + ": " + object + ": attribute " + name;
-  const Handle found = attribute(object, name);
-  if (found < 0) {
+  const Handle handle = attribute(object, name);
+  if (handle < 0) {
     return std::nullopt;
   }
-  const Handle type = own(H5Aget_type(found), where);
-  const Handle space = own(H5Aget_space(found), where);
+  const Handle type = own(H5Aget_type(handle), where);
+  const Handle space = own(H5Aget_space(handle), where);
   if ((H5Tget_class(type) != H5T_INTEGER && H5Tget_class(type) != H5T_FLOAT)) {
     refuse(object, "attribute " + name + ": expected numbers");
   }
   std::vector<double> values(static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space), where)));
   if (!values.empty()) {
-    check(H5Aread(found, H5T_NATIVE_DOUBLE, values.data()), where);
+    check(H5Aread(handle, H5T_NATIVE_DOUBLE, values.data()), where);
   }
   return values;
 }

@@ -54,22 +54,22 @@ std::vector<std::pair<std::string, double>> Hdf5File::text_and_number(const std:
 std::vector<std::string> Hdf5File::text_list_attribute(const std::string& object,
                                                        const std::string& name) const {
   const auto where = path_.string() + ": " + object + ": attribute " + name;
-  const Handle found = attribute(object, name);
-  if (found < 0) return {};
-  const Handle type = own(H5Aget_type(found), where);
-  const Handle space = own(H5Aget_space(found), where);
+  const Handle handle = attribute(object, name);
+  if (handle < 0) return {};
+  const Handle type = own(H5Aget_type(handle), where);
+  const Handle space = own(H5Aget_space(handle), where);
   if (H5Tget_class(type) != H5T_STRING) refuse(object, "attribute " + name + ": expected text");
   const auto count = static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space), where));
   std::vector<std::string> list;
   if (H5Tis_variable_str(type) > 0) {
     std::vector<char*> texts(count, nullptr);
-    check(H5Aread(found, type, texts.data()), where);
+    check(H5Aread(handle, type, texts.data()), where);
     for (const char* each : texts) list.emplace_back(each == nullptr ? "" : each);
     H5Dvlen_reclaim(type, space, H5P_DEFAULT, texts.data());
   } else {
     const auto length = H5Tget_size(type);  // attribute() has checked the whole against the file's size
     std::vector<char> bytes(count * length);
-    check(H5Aread(found, type, bytes.data()), where);
+    check(H5Aread(handle, type, bytes.data()), where);
     for (std::size_t i = 0; i < count; ++i) list.push_back(unpadded(bytes.data() + i * length, length));
   }
   return list;

@@ -103,8 +103,8 @@ constexpr const char* changed_since =
 
 void require_as_watched(const fs::path& path, const struct stat& status) {
   const std::scoped_lock lock(mutex);
-  const auto found = watched.find(path);
-  if (found != watched.end() && !(found->second == Seen(status))) refuse(path, changed_since);
+  const auto entry = watched.find(path);
+  if (entry != watched.end() && !(entry->second == Seen(status))) refuse(path, changed_since);
 }
 
 }  // namespace
@@ -136,10 +136,11 @@ std::shared_ptr<const std::byte> map_file(const fs::path& path, std::uint64_t of
 
 bool is_current(const std::byte* pages) {
   const std::scoped_lock lock(mutex);
-  const auto found = std::find_if(mappings.begin(), mappings.end(),
-                                  [&](const Mapping& each) { return each.pages == pages; });
+  const auto mapping = std::find_if(mappings.begin(), mappings.end(),
+                                    [&](const Mapping& each) { return each.pages == pages; });
   struct stat status {};
-  return found != mappings.end() && ::stat(found->path.c_str(), &status) == 0 && found->seen == Seen(status);
+  return mapping != mappings.end() && ::stat(mapping->path.c_str(), &status) == 0 &&
+         mapping->seen == Seen(status);
 }
 
 void will_read(const void* begin, std::size_t bytes) noexcept {

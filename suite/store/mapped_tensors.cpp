@@ -37,21 +37,21 @@ MappedTensors::MappedTensors(const std::filesystem::path& path) : path_(path) {
 bool MappedTensors::current() const { return is_current(bytes_.get()); }
 
 at::Tensor MappedTensors::tensor(const std::string& name) const {
-  const auto found = tensors_.find(name);
-  if (found == tensors_.end()) throw InputError(path_.string() + ": has no tensor " + quoted(name));
-  const auto& shape = found->second.shape;
-  at::Tensor own;
-  return numbers(name, 0, c10::multiply_integers(shape), own).view(shape);
+  const auto entry = tensors_.find(name);
+  if (entry == tensors_.end()) throw InputError(path_.string() + ": has no tensor " + quoted(name));
+  const auto& shape = entry->second.shape;
+  at::Tensor buffer;
+  return numbers(name, 0, c10::multiply_integers(shape), buffer).view(shape);
 }
 
 at::Tensor MappedTensors::numbers(const std::string& name, std::int64_t begin, std::int64_t count,
-                                  at::Tensor& own) const {
+                                  at::Tensor& buffer) const {
   if (const auto there = on_pages_.find(name); there != on_pages_.end())
     return there->second.narrow(0, begin, count);
   const auto scalar = tensors_.at(name).scalar;
-  if (!own.defined() || own.scalar_type() != scalar || own.numel() < count)
-    own = at::empty({count}, at::TensorOptions(scalar));
-  auto copy = own.narrow(0, 0, count);
+  if (!buffer.defined() || buffer.scalar_type() != scalar || buffer.numel() < count)
+    buffer = at::empty({count}, at::TensorOptions(scalar));
+  auto copy = buffer.narrow(0, 0, count);
   std::memcpy(copy.mutable_data_ptr(), place(name, begin), copy.nbytes());
   return copy;
 }

@@ -32,8 +32,9 @@ class MappedTensors {
   /// Throws InputError where there is none of that name.
   at::Tensor tensor(const std::string& name) const;
   /// `count` numbers from `begin` on, [count], of a tensor that has them: on the pages as well, or a copy of
-  /// no more than these in `own`, which grows to hold them. The copy is good until `own` is used again.
-  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count, at::Tensor& own) const;
+  /// no more than these in `buffer`, which grows to hold them. The copy is good until `buffer` is used again.
+  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count,
+                     at::Tensor& buffer) const;
   /// Whether it lies on the pages as it is.
   bool is_on_pages(const std::string& name) const { return on_pages_.contains(name); }
   /// Lets the disk read them while others are worked on.

@@ -324,11 +324,11 @@ void ResultsWriter::require_new(const std::string& path) const {
 }
 
 ResultsWriter::Dataset& ResultsWriter::find(const std::string& path) {
-  const auto found = datasets_.find(path);
-  if (file_ < 0 || found == datasets_.end()) {
+  const auto dataset = datasets_.find(path);
+  if (file_ < 0 || dataset == datasets_.end()) {
     throw std::logic_error(path_.string() + ": " + path + ": no such data set");
   }
-  return found->second;
+  return dataset->second;
 }
 
 void ResultsWriter::check_dimensions(const Shape& shape, const std::vector<std::string>& dimensions) const {
@@ -343,8 +343,8 @@ void ResultsWriter::check_dimensions(const Shape& shape, const std::vector<std::
                              " has no name or no length");
     }
     if (name.front() == '/') {
-      const auto found = scales_.find(name);
-      if (found == scales_.end() || found->second.length != shape[i]) {
+      const auto scale = scales_.find(name);
+      if (scale == scales_.end() || scale->second.length != shape[i]) {
         throw std::logic_error(path_.string() + ": " + name + " is no scale of length " +
                                std::to_string(shape[i]));
       }
@@ -380,8 +380,8 @@ void ResultsWriter::make_scale(const std::string& path, const std::string& name)
 
 std::string ResultsWriter::scale_for(const std::string& dimension, std::int64_t length) {
   for (const std::string& name : {dimension, dimension + "_" + std::to_string(length)}) {
-    const auto found = scales_.find(name);
-    if (found == scales_.end()) {
+    const auto scale = scales_.find(name);
+    if (scale == scales_.end()) {
       const std::string path = "/dimensions/" + name;
       const Dataset& dataset = make(path, H5T_STD_I64LE, {length}, nullptr);
       std::vector<std::int64_t> index(static_cast<std::size_t>(length));
@@ -393,8 +393,8 @@ std::string ResultsWriter::scale_for(const std::string& dimension, std::int64_t 
       make_scale(path, name);
       return path;
     }
-    if (found->second.length == length) {
-      return found->second.path;
+    if (scale->second.length == length) {
+      return scale->second.path;
     }
   }
   throw std::logic_error(path_.string() + ": no scale for dimension " + dimension);

@@ -140,8 +140,8 @@ Json describe(const Attribute& attribute) {
           if constexpr (scalar) {
             values.push_back(value);
           } else {
-            for (const auto& one : value) {
-              values.push_back(one);
+            for (const auto& entry : value) {
+              values.push_back(entry);
             }
           }
           const auto shape = scalar ? Json::array() : Json::array({values.size()});

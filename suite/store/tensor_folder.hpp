@@ -47,8 +47,9 @@ class TensorFolder {
 
   // As those of MappedTensors, of whichever part has the tensor, which must be there.
   at::Tensor tensor(const std::string& name) const { return mapped(name).tensor(stored_name(name)); }
-  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count, at::Tensor& own) const {
-    return mapped(name).numbers(stored_name(name), begin, count, own);
+  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count,
+                     at::Tensor& buffer) const {
+    return mapped(name).numbers(stored_name(name), begin, count, buffer);
   }
   bool is_on_pages(const std::string& name) const { return mapped(name).is_on_pages(stored_name(name)); }
   void announce(const std::string& name, std::int64_t begin, std::int64_t count) const {

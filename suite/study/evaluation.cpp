@@ -28,8 +28,8 @@ at::Tensor Evaluation::by_shards(const comm::Communicator& group, std::int64_t w
       continue;
     }
     const auto which = order.narrow(0, i, m);
-    const auto found = f(points.some(which).to(compute_type()), which).to(at::kFloat);
-    mine.index_copy_(0, (which - share.begin).to(mine.device()), found);
+    const auto rows = f(points.some(which).to(compute_type()), which).to(at::kFloat);
+    mine.index_copy_(0, (which - share.begin).to(mine.device()), rows);
   }
   if (group.size() == 1) return mine;
   return group.all_gather(mine, what).narrow(0, 0, n).clone();
@@ -115,16 +115,16 @@ Said Evaluation::said(const comm::Communicator& group, const models::State& stat
                       std::int64_t most) const {
   const auto values = model_.layout().views(state.theta.to(compute_type()));
   const auto buffers = model_.buffers(state, compute_type());
-  const auto found = by_shards(group, most + 1, points, "gathering texts",
-                               [&](const models::Batch& x, const at::Tensor& which) {
-                                 const auto mine = labels.index_select(0, which.to(labels.device()));
-                                 if (!tau.defined()) return say(values, {x, buffers}, t, mine, most);
-                                 const auto along = model_.layout().views(tau.to(compute_type()));
-                                 return say(autodiff::duals(values, along), {x, buffers}, t, mine, most);
-                               })
-                         .to(at::kLong)
-                         .cpu();
-  return {found.narrow(1, 0, most).contiguous(), found.select(1, most).contiguous()};
+  const auto rows = by_shards(group, most + 1, points, "gathering texts",
+                              [&](const models::Batch& x, const at::Tensor& which) {
+                                const auto mine = labels.index_select(0, which.to(labels.device()));
+                                if (!tau.defined()) return say(values, {x, buffers}, t, mine, most);
+                                const auto along = model_.layout().views(tau.to(compute_type()));
+                                return say(autodiff::duals(values, along), {x, buffers}, t, mine, most);
+                              })
+                        .to(at::kLong)
+                        .cpu();
+  return {rows.narrow(1, 0, most).contiguous(), rows.select(1, most).contiguous()};
 }
 
 }  // namespace taugrid::study

@@ -10,9 +10,9 @@
 namespace taugrid::study {
 
 const models::Batch& FrozenStages::chunk_of(const Name& name, std::int64_t count) {
-  if (const auto found = index_.find(name); found != index_.end()) {
-    kept_.splice(kept_.begin(), kept_, found->second);
-    return found->second->second;
+  if (const auto entry = index_.find(name); entry != index_.end()) {
+    kept_.splice(kept_.begin(), kept_, entry->second);
+    return entry->second->second;
   }
   const at::NoGradGuard no_grad;
   const auto [t, split, from, number] = name;

@@ -128,12 +128,12 @@ std::string inputs_of(const Study& study, const std::vector<fs::path>& more, con
   store::require_unchanged();
   paths.pop_back();
 
-  config::Values found;
-  auto& files = found[""];
+  config::Values sections;
+  auto& files = sections[""];
   files[study.settings.model.string()] = config::canonical(study.model.fingerprint());
   for (std::size_t i = 0; i < paths.size(); ++i)
     files[paths[i].string()] = config::canonical(hexadecimal(static_cast<std::uint64_t>(values[i])));
-  return config::document(found);
+  return config::document(sections);
 }
 
 void link_inputs(const Study& study, const fs::path& run, bool makes_model) {

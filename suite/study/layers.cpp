@@ -24,24 +24,24 @@ bool of_decoder(const models::Encoder& encoder) { return encoder.decodes(encoder
 /// Texts have as many tokens as the tasks' longest.
 Shapes shapes_of(const Model& model) {
   const auto& encoder = model.encoder();
-  models::Given one{models::random_batch(encoder, 1, model.tokens())};
+  models::Given given{models::random_batch(encoder, 1, model.tokens())};
   if (encoder.buffers().size() > 0)
-    one.buffers = encoder.buffers().views(at::zeros({encoder.buffers().size()}));
-  Shapes found;
+    given.buffers = encoder.buffers().views(at::zeros({encoder.buffers().size()}));
+  Shapes shapes;
   const auto f = [&](const models::Blocks<autodiff::Counted>& p) {
     autodiff::Counted before;
     const std::function<void(int, const autodiff::Counted&)> see = [&](int l, const autodiff::Counted& h) {
       if (l == encoder.stages() - 1) before = h;
-      found.layers.push_back(h.shape);
-      if (of_decoder(encoder)) found.layers.back()[1] = 1;
+      shapes.layers.push_back(h.shape);
+      if (of_decoder(encoder)) shapes.layers.back()[1] = 1;
     };
-    const auto z = encoder.visit(p, one, see);
-    found.layers.push_back(z.shape);
-    found.read = encoder.stage(encoder.stages(), p, before, one, models::Reach::read).shape;
+    const auto z = encoder.visit(p, given, see);
+    shapes.layers.push_back(z.shape);
+    shapes.read = encoder.stage(encoder.stages(), p, before, given, models::Reach::read).shape;
     return z;
   };
   autodiff::count(encoder.layout(), f, autodiff::Meter::Pass::value);
-  return found;
+  return shapes;
 }
 
 }  // namespace

@@ -62,18 +62,18 @@ std::int64_t LowRank::parameters(const autodiff::Layout& layout, const std::vect
 
 std::vector<AdaptedMatrix> LowRank::matrices(const autodiff::Layout& layout,
                                              const std::vector<bool>& trained) const {
-  std::vector<AdaptedMatrix> found;
+  std::vector<AdaptedMatrix> adapted;
   std::int64_t in_gradient = 0;
   const auto& blocks = layout.blocks();
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (!trained.empty() && !trained[i]) continue;
     for (const auto& parameter : layout.parameters()) {
       if (is_within(parameter, blocks[i]) && adapts(parameter))
-        found.push_back({parameter, in_gradient + parameter.offset - blocks[i].offset});
+        adapted.push_back({parameter, in_gradient + parameter.offset - blocks[i].offset});
     }
     in_gradient += blocks[i].count;
   }
-  return found;
+  return adapted;
 }
 
 }  // namespace taugrid::study

@@ -45,15 +45,15 @@ Pairs named_pairs(config::Section& section, const Settings& settings, const std:
   Pairs pairs;
   for (const auto& name : names) {
     const auto all = all_pairs(settings.tasks.size());
-    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& pair) {
+    const auto place = std::find_if(all.begin(), all.end(), [&](const auto& pair) {
       const auto &a = settings.tasks[pair.first], &b = settings.tasks[pair.second];
       return name == a + "+" + b || name == b + "+" + a;
     });
-    if (found == all.end())
+    if (place == all.end())
       section.refuse("pairs", "\"" + name + "\" is no pair of data.tasks; expected \"TASK+TASK\"");
-    if (std::find(pairs.begin(), pairs.end(), *found) != pairs.end())
+    if (std::find(pairs.begin(), pairs.end(), *place) != pairs.end())
       section.refuse("pairs", "\"" + name + "\" stands there twice");
-    pairs.push_back(*found);
+    pairs.push_back(*place);
   }
   std::sort(pairs.begin(), pairs.end());
   return pairs;
@@ -269,7 +269,7 @@ Settings read_settings(config::Config& config, InputFiles& files) {
   settings.variants = read_variants(config, settings.tasks);
   require_few_tasks(data, settings.variants.size(), "and [variants] make");
   if (!settings.variants.empty()) settings.tasks.clear();
-  for (const auto& one : settings.variants) settings.tasks.push_back(one.name);
+  for (const auto& variant : settings.variants) settings.tasks.push_back(variant.name);
   settings.evaluation_points = data.integer(
       "evaluation_points",
       "Points of each test and validation split that accuracies and losses are taken over", 256, {1, 1e7});

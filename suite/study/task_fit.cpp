@@ -20,9 +20,9 @@ void require_tokenizer(const data::Task& task, const std::filesystem::path& mode
   if (task.tokenizer.empty() || !in) return;
   std::ostringstream text;
   text << in.rdbuf();
-  if (const auto own = hexadecimal(fnv1a(text.str())); own != task.tokenizer)
+  if (const auto hash = hexadecimal(fnv1a(text.str())); hash != task.tokenizer)
     throw InputError(where + ": its tokens were made by a tokenizer.json with the hash " + task.tokenizer +
-                     "; " + file.string() + " has " + own);
+                     "; " + file.string() + " has " + hash);
 }
 
 /// How many tokens of an answer stand behind a text in its own line: all but the last.

@@ -14,12 +14,12 @@ namespace {
 std::vector<std::optional<double>> others(config::Section& section, const std::string& key,
                                           const config::Meaning& meaning, config::Range range) {
   const auto given = section.reals(key, meaning, {}, range);
-  std::vector<std::optional<double>> found(given.begin(), given.end());
-  for (auto it = found.begin(); it != found.end(); ++it)
-    if (std::find(found.begin(), it, *it) != it)
+  std::vector<std::optional<double>> values(given.begin(), given.end());
+  for (auto it = values.begin(); it != values.end(); ++it)
+    if (std::find(values.begin(), it, *it) != it)
       section.refuse(key, "holds " + config::canonical(**it) + " twice");
-  if (found.empty()) found.emplace_back();
-  return found;
+  if (values.empty()) values.emplace_back();
+  return values;
 }
 
 }  // namespace
@@ -56,16 +56,16 @@ std::vector<Variant> read_variants(config::Config& config, const std::vector<std
     for (const auto& rate : rates) {
       for (const auto& count : steps) {
         for (std::int64_t seed = 0; seed < seeds; ++seed) {
-          Variant one{task + "-" + std::to_string(++number), task, rate, {}, seed};
-          if (count) one.steps = static_cast<std::int64_t>(*count);
-          all.push_back(std::move(one));
+          Variant variant{task + "-" + std::to_string(++number), task, rate, {}, seed};
+          if (count) variant.steps = static_cast<std::int64_t>(*count);
+          all.push_back(std::move(variant));
         }
       }
     }
   }
   constexpr std::size_t longest = 64;  // of a plain name
-  for (const auto& one : all)
-    if (one.name.size() > longest) section->refuse("seeds", "the name " + one.name + " is too long");
+  for (const auto& variant : all)
+    if (variant.name.size() > longest) section->refuse("seeds", "the name " + variant.name + " is too long");
   return all;
 }
 

@@ -93,7 +93,7 @@ at::Tensor Vectors::find(const std::string& key) const {
 
 at::Tensor Vectors::vector(const std::string& regime, std::size_t t) const {
   const auto folder = checkpoint_folder(regime, t);
-  if (const auto found = find(folder.string()); found.defined()) return found;
+  if (const auto tau = find(folder.string()); tau.defined()) return tau;
   const auto source = open(of_theta0({folder}).front());
   while (!kept_.empty() && kept_.size() >= kept()) kept_.pop_back();
   const auto vector = source->whole(model_.layout(), model_.theta0());
@@ -255,9 +255,9 @@ std::vector<Begun> Vectors::of_theta0(const std::vector<std::filesystem::path>& 
 }
 
 std::shared_ptr<const ThetaFile> Vectors::open(const Begun& model) const {
-  const auto found = opened_.find(model.folder.string());
-  const auto file = found != opened_.end() && found->second->current()
-                        ? found->second
+  const auto entry = opened_.find(model.folder.string());
+  const auto file = entry != opened_.end() && entry->second->current()
+                        ? entry->second
                         : std::make_shared<const ThetaFile>(model.folder, model_.encoder(), model.of);
   file->require_start(model);
   return file;

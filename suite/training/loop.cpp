@@ -59,17 +59,17 @@ struct Progress {
 Progress resume(const Steps& steps, const schedule::UnitContext& context, const std::filesystem::path& path) {
   const auto& group = context.group;
   auto progress = at::full({2}, -1.0, at::kDouble);  // steps and seconds; below 0: nothing is there
-  store::TensorFile found;
+  store::TensorFile saved;
   if (group.rank() == 0 && store::is_there(path)) {
-    found = store::read_safetensors(path);
-    progress[0] = std::stod(found.metadata.at(steps_done));
-    progress[1] = std::stod(found.metadata.at(seconds_taken));
+    saved = store::read_safetensors(path);
+    progress[0] = std::stod(saved.metadata.at(steps_done));
+    progress[1] = std::stod(saved.metadata.at(seconds_taken));
   }
   if (group.size() > 1) group.broadcast(progress, 0, "a saved state's step");
   if (progress[0].item<double>() < 0) return {};
   auto state = steps.state();
   for (auto& [name, tensor] : state.tensors) {
-    if (group.rank() == 0) tensor.copy_(found.tensors.at(name));
+    if (group.rank() == 0) tensor.copy_(saved.tensors.at(name));
     if (group.size() > 1) group.broadcast(tensor, 0, "a saved state");
   }
   return {static_cast<std::int64_t>(progress[0].item<double>()), progress[1].item<double>()};

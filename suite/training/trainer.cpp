@@ -41,10 +41,10 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
     // A batch holds as many samples of each task as of any other.
     const auto tasks = of.empty() ? study.tasks.all() : of;
     const auto each = training.batch / static_cast<std::int64_t>(tasks.size());
-    for (const auto u : tasks) own_.push_back(source(u, each, "batches/"));
+    for (const auto u : tasks) fitted_.push_back(source(u, each, "batches/"));
     return;
   }
-  own_.push_back(source(t, training.batch, "batches/"));
+  fitted_.push_back(source(t, training.batch, "batches/"));
   for (const auto u : penalised_tasks(study, regime_, training, t))
     others_.push_back(source(u, training.penalty_batch, "penalty/" + study.tasks.name(t) + "/"));
 }
@@ -73,9 +73,9 @@ Term Trainer::term(Source& source, std::int64_t turn, bool penalty) const {
 
 std::vector<Term> Trainer::terms(std::int64_t step) {
   std::vector<Term> all;
-  for (auto& source : own_) {
+  for (auto& source : fitted_) {
     all.push_back(term(source, step, false));
-    all.back().weight /= static_cast<double>(own_.size());
+    all.back().weight /= static_cast<double>(fitted_.size());
   }
   if (others_.empty()) return all;
   const bool strict = regime_.penalty == Penalty::strict;

@@ -50,7 +50,7 @@ class Trainer {
   const comm::Communicator& group_;
   Update update_;
   int from_;                    // the first stage that training changes, where those before are kept
-  std::vector<Source> own_;     // one; of a joint regime, all tasks
+  std::vector<Source> fitted_;  // one; of a joint regime, all tasks
   std::vector<Source> others_;  // penalised
   struct Coming {
     std::int64_t step;

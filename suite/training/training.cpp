@@ -151,9 +151,9 @@ std::map<std::string, Training> read_trainings(config::Config& config) {
   std::map<std::string, Training> all;
   for (const auto& name : study::regime_names()) all.emplace(name, common);
   // One of a regime not chosen is checked all the same.
-  const auto own = section->parts(study::regime_names(), "REGIME",
-                                  "What is other for one regime, such as [finetune.linear]");
-  for (const auto& [name, part] : own) all.insert_or_assign(name, read(part, common));
+  const auto parts = section->parts(study::regime_names(), "REGIME",
+                                    "What is other for one regime, such as [finetune.linear]");
+  for (const auto& [name, part] : parts) all.insert_or_assign(name, read(part, common));
   return all;
 }
 

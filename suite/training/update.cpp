@@ -96,9 +96,9 @@ LossValue Update::operator()(const std::vector<Term>& terms, double learning_rat
 // which are the first and have no part in the step, stay as they are.
 void Update::follow(const autodiff::BatchStatistics& statistics) {
   const auto views = study_.model.encoder().buffers().views(state_.buffers);
-  const auto& found = statistics.found;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    views[views.size() - found.size() + i].mul_(1 - momentum).add_(found[i].to(at::kFloat), momentum);
+  const auto& of_batch = statistics.found;
+  for (std::size_t i = 0; i < of_batch.size(); ++i)
+    views[views.size() - of_batch.size() + i].mul_(1 - momentum).add_(of_batch[i].to(at::kFloat), momentum);
 }
 
 void Update::save(store::TensorFile& file) const {

@@ -72,7 +72,7 @@ def estimates(
     number is missing or the entries are not all pairs: then permutations leave them. best is corrected for
     having looked at all x and at all outcomes.
     """
-    found = {
+    by_outcome = {
         name: {key: _estimate(x, y, entries) for key, x in predictors.items()} for name, y in outcomes.items()
     }
     moved = _permuted(entries)
@@ -80,10 +80,10 @@ def estimates(
         (name, key)
         for name, y in outcomes.items()
         for key, x in predictors.items()
-        if np.isfinite(found[name][key].value) and np.isfinite(x).all() and np.isfinite(y).all()
+        if np.isfinite(by_outcome[name][key].value) and np.isfinite(x).all() and np.isfinite(y).all()
     ]
     if moved is None or not tested:
-        return found
+        return by_outcome
     ranked = {
         key: _standard(stats.rankdata(predictors[key]))[moved] for key in dict.fromkeys(k for _, k in tested)
     }
@@ -93,12 +93,12 @@ def estimates(
     drawn = np.stack([np.abs(ranked[key] @ targets[name]) for name, key in tested])  # [tested, permutation]
     largest = drawn.max(axis=0)
     for row, (name, key) in zip(drawn, tested, strict=True):
-        one = found[name][key]
-        reached = abs(one.value) - 1e-12
-        found[name][key] = replace(
-            one, p=float((row >= reached).mean()), best=float((largest >= reached).mean())
+        estimate = by_outcome[name][key]
+        reached = abs(estimate.value) - 1e-12
+        by_outcome[name][key] = replace(
+            estimate, p=float((row >= reached).mean()), best=float((largest >= reached).mean())
         )
-    return found
+    return by_outcome
 
 
 def _estimate(x: Array, y: Array, entries: Array) -> Estimate:
@@ -109,7 +109,7 @@ def _estimate(x: Array, y: Array, entries: Array) -> Estimate:
         rank_correlation(x[(entries != task).all(axis=1)], y[(entries != task).all(axis=1)])
         for task in np.unique(entries)
     ]
-    known = [one for one in without if np.isfinite(one)] if np.isfinite(value) else []
+    known = [coefficient for coefficient in without if np.isfinite(coefficient)] if np.isfinite(value) else []
     nothing = float("nan")
     return Estimate(value, min(known, default=nothing), max(known, default=nothing), nothing, nothing)
 

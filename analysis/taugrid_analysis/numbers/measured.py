@@ -15,9 +15,9 @@ class Measured(float):
     error: float
 
     def __new__(cls, value: float, error: float) -> Measured:
-        made = super().__new__(cls, value)
-        made.error = float(error)
-        return made
+        number = super().__new__(cls, value)
+        number.error = float(error)
+        return number
 
 
 def percent(value: Measured) -> Measured:

@@ -109,7 +109,7 @@ def _errors(y: Floats, held: list[Array], given: Floats, x: Floats) -> Floats:
         length = (left**2).sum(1)
         beta = (left @ rest) / np.where(length > 0, length, 1.0)
         level = (y[~out] - beta[:, None] * x[:, ~out]) @ inverse.T
-        told = level @ given[out].T + beta[:, None] * x[:, out]
-        squares.append(((told - y[out]) ** 2).mean(1))
+        predicted = level @ given[out].T + beta[:, None] * x[:, out]
+        squares.append(((predicted - y[out]) ** 2).mean(1))
     errors = np.sqrt(np.mean(squares, 0))
     return np.where(errors > 1e-9 * np.ptp(y), errors, 0.0)  # a line that fits is left with rounding alone

@@ -27,11 +27,11 @@ SAMPLE = "±: one standard error of the evaluation sample, without training, see
 
 def largest_tried(of: dict[str, xr.Dataset]) -> list[str]:
     """A note of those, by name, whose validation chose the largest of several α; none where none did."""
-    found = []
+    names = []
     for name, data in of.items():
         alpha, chosen = data["alpha"].to_numpy(), np.atleast_1d(data["coefficient"].to_numpy()).ravel()
         chosen = chosen[np.isfinite(chosen)]
         at_end = int((chosen >= alpha.max()).sum()) if len(alpha) > 1 else 0
         if at_end:
-            found.append(name if len(chosen) == 1 else f"{name} ({at_end} of {len(chosen)})")
-    return [f"The largest α that was tried was chosen, of {', '.join(found)}."] if found else []
+            names.append(name if len(chosen) == 1 else f"{name} ({at_end} of {len(chosen)})")
+    return [f"The largest α that was tried was chosen, of {', '.join(names)}."] if names else []

@@ -66,19 +66,19 @@ class Differences:
 def read(path: Path) -> Differences:
     """Reads what the program wrote. Raises InputError."""
     try:
-        told = json.loads(regular(path, WRITER).read_text(encoding="utf-8"))
+        document = json.loads(regular(path, WRITER).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be read ({error})", path, WRITER) from error
     try:
-        if told["schema_version"] != SCHEMA:
-            raise InputError(f"is of schema {told['schema_version']}", path, f"{SCHEMA}")
+        if document["schema_version"] != SCHEMA:
+            raise InputError(f"is of schema {document['schema_version']}", path, f"{SCHEMA}")
         cells: dict[tuple[str, int | None], Sums] = {}
-        for tensor in told["tensors"]:
+        for tensor in document["tensors"]:
             layer = tensor["layer"]
             place = (str(tensor["kind"]), None if layer is None else int(layer))
             cells.setdefault(place, Sums()).add(tensor)
-        vectors = f"task vectors from {told['base']}: " if told["base"] is not None else ""
-        title = f"{vectors}{told['a']} and {told['b']}"
+        vectors = f"task vectors from {document['base']}: " if document["base"] is not None else ""
+        title = f"{vectors}{document['a']} and {document['b']}"
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(
             f"has no {error}" if isinstance(error, KeyError) else str(error), path, WRITER
@@ -95,32 +95,41 @@ def read(path: Path) -> Differences:
     return Differences(title, kinds, layers, relative, cosine)
 
 
-def figure(found: Differences) -> Figure:
+def figure(differences: Differences) -> Figure:
     """Two maps side by side: ‖b − a‖ / ‖a‖, and the cosine of a and b."""
     with style.settings():
-        height = 1.4 + 0.2 * len(found.kinds)
+        height = 1.4 + 0.2 * len(differences.kinds)
         picture = Figure((style.PAGE, min(height, 4 * style.PAGE)))
         left, right = picture.subplots(1, 2, sharey=True)
-        most = float(np.nanmax(found.relative)) if np.isfinite(found.relative).any() else 1.0
-        _map(left, found, found.relative, style.ERROR_MAP, (0.0, most or 1.0), "‖b − a‖ / ‖a‖")
-        _map(right, found, found.cosine, style.SIGNED_MAP, (-1.0, 1.0), "cosine of a and b")
-        left.set_yticks(range(len(found.kinds)), [_label(kind) for kind in found.kinds], fontsize=7)
-        picture.suptitle(visible(found.title), fontsize=9)
+        most = float(np.nanmax(differences.relative)) if np.isfinite(differences.relative).any() else 1.0
+        _map(left, differences, differences.relative, style.ERROR_MAP, (0.0, most or 1.0), "‖b − a‖ / ‖a‖")
+        _map(right, differences, differences.cosine, style.SIGNED_MAP, (-1.0, 1.0), "cosine of a and b")
+        left.set_yticks(
+            range(len(differences.kinds)), [_label(kind) for kind in differences.kinds], fontsize=7
+        )
+        picture.suptitle(visible(differences.title), fontsize=9)
         return picture
 
 
 def _map(
-    axes: Axes, found: Differences, values: Floats, colours: Colormap, limits: tuple[float, float], title: str
+    axes: Axes,
+    differences: Differences,
+    values: Floats,
+    colours: Colormap,
+    limits: tuple[float, float],
+    title: str,
 ) -> None:
     mesh = axes.imshow(
         values, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto", interpolation="nearest"
     )
     axes.set_title(title)
     axes.set_xlabel("layer (−: outside layers)")
-    step = -(-len(found.layers) // 24)
-    places = range(0, len(found.layers), step)
+    step = -(-len(differences.layers) // 24)
+    places = range(0, len(differences.layers), step)
     axes.set_xticks(
-        places, ["−" if found.layers[i] is None else f"{found.layers[i]}" for i in places], fontsize=7
+        places,
+        ["−" if differences.layers[i] is None else f"{differences.layers[i]}" for i in places],
+        fontsize=7,
     )
     assert axes.figure is not None
     axes.figure.colorbar(mesh, ax=axes, shrink=0.8)

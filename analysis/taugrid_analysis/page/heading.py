@@ -13,20 +13,20 @@ from taugrid_analysis.run.opened import Run
 def heading(run: Run) -> list[tuple[str, str]]:
     results = run.results
     model, provenance, units = results.model(), results.provenance(), results.units()
-    found = []
+    entries = []
     if model is not None:
-        found.append(
+        entries.append(
             (
                 "model",
                 f"{model.name} ({model.architecture}, {model.parameters:,} parameters, {model.init}), θ0"
                 f" {model.fingerprint[:12]}",
             )
         )
-    found.append(("tasks", f"{len(results.tasks)}: {', '.join(results.tasks)}"))
-    found.append(("regimes", ", ".join(results.regimes) or "none"))
+    entries.append(("tasks", f"{len(results.tasks)}: {', '.join(results.tasks)}"))
+    entries.append(("regimes", ", ".join(results.regimes) or "none"))
     seeds = results.seeds()
     if seeds:
-        found.append(("seed" if len(seeds) == 1 else "seeds", ", ".join(seeds)))
+        entries.append(("seed" if len(seeds) == 1 else "seeds", ", ".join(seeds)))
     hosts = ", ".join(dict.fromkeys(results.hosts()))
     ranks = provenance.get("ranks", "")
     place = [f"{ranks} rank{'' if ranks == '1' else 's'}"] if ranks else []
@@ -34,19 +34,21 @@ def heading(run: Run) -> list[tuple[str, str]]:
     place += [", ".join(devices)] if devices else []
     place += [f"on {hosts}"] if hosts else []
     if place:
-        found.append(("machine", " ".join(place)))
+        entries.append(("machine", " ".join(place)))
     if units:
-        found.append(("work", f"{len(units)} units, {sum(unit.seconds for unit in units):,.0f} rank-seconds"))
+        entries.append(
+            ("work", f"{len(units)} units, {sum(unit.seconds for unit in units):,.0f} rank-seconds")
+        )
     joules = [unit.joules for unit in units if math.isfinite(unit.joules)]
     if joules:
         sources = ", ".join(sorted({unit.energy_source for unit in units if unit.energy_source}))
-        found.append(("energy", f"{sum(joules):,.0f} J of {len(joules)} units, by {sources}"))
-    found.append(("time", _period(results.root("started_utc"), results.root("finished_utc"))))
-    found.append(("version", f"taugrid {results.root('taugrid_version')}, {results.root('git_revision')}"))
+        entries.append(("energy", f"{sum(joules):,.0f} J of {len(joules)} units, by {sources}"))
+    entries.append(("time", _period(results.root("started_utc"), results.root("finished_utc"))))
+    entries.append(("version", f"taugrid {results.root('taugrid_version')}, {results.root('git_revision')}"))
     if run.missing:
-        found.append(("lacks", f"{len(run.missing)} numbers of a newer schema: tables --only lacking"))
-    found.append(("command", results.root("command_line")))
-    return found
+        entries.append(("lacks", f"{len(run.missing)} numbers of a newer schema: tables --only lacking"))
+    entries.append(("command", results.root("command_line")))
+    return entries
 
 
 def _period(start: str, end: str) -> str:

@@ -36,7 +36,7 @@ def _numbers(values: Array, kind: str) -> Packed:
 
 def heat_maps(run: Run, drawn: Mapping[str, xr.Dataset]) -> dict[str, Packed]:
     """key: map. A grid's cells are [pair, side, α1, α2]; a matrix' [row, column]. drawn: regimes' grids."""
-    found = {f"xi/{regime}": _grid(run, regime, grid) for regime, grid in drawn.items()}
+    maps = {f"xi/{regime}": _grid(run, regime, grid) for regime, grid in drawn.items()}
     for regime in run.results.names("similarity"):
         vectors = run.data("similarity", regime)
         if vectors is not None:
@@ -47,7 +47,7 @@ def heat_maps(run: Run, drawn: Mapping[str, xr.Dataset]) -> dict[str, Packed]:
                 values = vectors[matrix].to_numpy().astype(float)
                 np.fill_diagonal(values, np.nan)
                 quantity, roles = matrix.replace("_", " "), ("τ of", "τ of")
-                found[f"{matrix}/{regime}"] = _matrix(run, regime, quantity, values, roles, None, exact)
+                maps[f"{matrix}/{regime}"] = _matrix(run, regime, quantity, values, roles, None, exact)
     for regime in run.results.names("tau_jp"):
         product = run.data("tau_jp", regime)
         if product is not None:
@@ -59,21 +59,21 @@ def heat_maps(run: Run, drawn: Mapping[str, xr.Dataset]) -> dict[str, Packed]:
                     [*names, "control"],
                 )
             unknown = "error not known: no values of single points are stored"
-            found[f"tau_jp/{regime}"] = _matrix(
+            maps[f"tau_jp/{regime}"] = _matrix(
                 run, regime, "‖J(x)τ‖²", values, ("τ of", "x of"), None, unknown, names
             )
     for start in run.results.names("ntk"):
         kernel = run.data("ntk", start)
         if kernel is not None:
-            found[f"ntk/{start}"] = _kernel(run, start, kernel)
-    return found
+            maps[f"ntk/{start}"] = _kernel(run, start, kernel)
+    return maps
 
 
 def _grid(run: Run, regime: str, grid: xr.Dataset) -> Packed:
     """Counts of points where ξ counts them, so that the page works out value and error; else the terms."""
     chosen, counts = np.array(earlier_later(run)), xi.points(grid)
     terms = grid["error_by_task"].to_numpy().astype(float)
-    made: Packed = {
+    packed: Packed = {
         "kind": "grid",
         "title": regime,
         "quantity": "ξ" if xi.is_share(grid) else xi.metric(grid),
@@ -88,10 +88,10 @@ def _grid(run: Run, regime: str, grid: xr.Dataset) -> Packed:
         wrong = terms * many
         known = np.isfinite(wrong)
         if np.abs((wrong - wrong.round())[known]).max(initial=0) < 1e-6 and counts.max() < 2**16:
-            made["points"] = counts[chosen].tolist()
-            made["mean_error"] = _numbers(errors, "float32")
-            return made | _numbers(wrong.round(), "uint16" if known.all() else "float32")
-    return made | _numbers(terms, "float32")
+            packed["points"] = counts[chosen].tolist()
+            packed["mean_error"] = _numbers(errors, "float32")
+            return packed | _numbers(wrong.round(), "uint16" if known.all() else "float32")
+    return packed | _numbers(terms, "float32")
 
 
 def _matrix(
@@ -104,7 +104,7 @@ def _matrix(
     note: str,
     columns: list[str] | None = None,
 ) -> Packed:
-    made: Packed = {
+    packed: Packed = {
         "kind": "matrix",
         "title": title,
         "quantity": quantity,
@@ -114,8 +114,8 @@ def _matrix(
         "note": note,
     }
     if errors is not None:
-        made["errors"] = _numbers(errors, "float32")
-    return made | _numbers(values, "float32")
+        packed["errors"] = _numbers(errors, "float32")
+    return packed | _numbers(values, "float32")
 
 
 def _kernel(run: Run, start: str, kernel: xr.Dataset) -> Packed:

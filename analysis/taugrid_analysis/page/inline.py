@@ -49,8 +49,8 @@ def to_svg(figure: Figure, prefix: str) -> str:
     _name(root, prefix)
     root.set("role", "img")
     root.set("style", f"--share:{100 * min(1.0, figure.get_figwidth() / style.PAGE):.4g}%")
-    made = ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
-    return made.replace(style.INK, "currentColor").replace(style.FAINT, "var(--rule)")
+    svg = ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
+    return svg.replace(style.INK, "currentColor").replace(style.FAINT, "var(--rule)")
 
 
 def _shorten(root: Element) -> None:
@@ -68,9 +68,9 @@ def _shorten(root: Element) -> None:
             if turned:
                 element.set("transform", turned)
         if "style" in element.attrib:
-            told = OWN.sub("", element.attrib.pop("style")).strip("; ")
-            if told:
-                element.set("style", told)
+            css = OWN.sub("", element.attrib.pop("style")).strip("; ")
+            if css:
+                element.set("style", css)
         if element.tag == "image":
             element.set("href", _picture(element.attrib["href"]))
 
@@ -91,12 +91,12 @@ def _picture(href: str) -> str:
     forms = [picture]
     if picture.mode == "RGB" and picture.getcolors(256) is not None:
         forms.append(picture.quantize(256))  # no colour is lost
-    found = []
+    encoded = []
     for form in forms:
         out = io.BytesIO()
         form.save(out, "PNG", optimize=True)
-        found.append(out.getvalue())
-    return f"{kind},{base64.b64encode(min(found, key=len)).decode('ascii')}"
+        encoded.append(out.getvalue())
+    return f"{kind},{base64.b64encode(min(encoded, key=len)).decode('ascii')}"
 
 
 def _flatten(element: Element) -> None:
@@ -123,8 +123,7 @@ def _name(root: Element, prefix: str) -> None:
     short = {name: f"{prefix}-{index:x}" for index, name in enumerate(sorted(used))}
     counts = Counter(element.attrib["style"] for element in root.iter() if "style" in element.attrib)
     classes = {
-        told: f"{prefix}_{index:x}"
-        for index, told in enumerate(one for one, n in counts.items() if n >= LEAST)
+        css: f"{prefix}_{index:x}" for index, css in enumerate(css for css, n in counts.items() if n >= LEAST)
     }
     for element in root.iter():
         name = element.attrib.pop("id", "")
@@ -141,7 +140,7 @@ def _name(root: Element, prefix: str) -> None:
                 element.set(key, re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{short[match[1]]})", value))
     rules = Element("style")
     rules.text = "".join(
-        f".{name}{{{told.replace('; ', ';').replace(': ', ':')}}}" for told, name in classes.items()
+        f".{name}{{{css.replace('; ', ';').replace(': ', ':')}}}" for css, name in classes.items()
     )
     if classes:
         root.insert(0, rules)

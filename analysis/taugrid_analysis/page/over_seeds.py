@@ -24,12 +24,12 @@ def tables(runs: Sequence[Run], names: Sequence[str]) -> list[Table]:
     Raises InputError where two runs have one seed, or differ by more than that, and where one lacks a table.
     """
     seeds = _seeds(runs)
-    made = [{table.name: table for table in all_tables(run, by_pair="pairs" in names)} for run in runs]
+    by_run = [{table.name: table for table in all_tables(run, by_pair="pairs" in names)} for run in runs]
     for name in names:
-        for run, known in zip(runs, made, strict=True):
+        for run, known in zip(runs, by_run, strict=True):
             if name not in known:
                 raise InputError(f"no table {name}", run.path, f"one of {', '.join(known)}")
-    return [mean([known[name] for known in made], seeds) for name in names]
+    return [mean([known[name] for known in by_run], seeds) for name in names]
 
 
 def _seeds(runs: Sequence[Run]) -> list[str]:
@@ -42,13 +42,13 @@ def _seeds(runs: Sequence[Run]) -> list[str]:
             raise InputError(
                 f"has seed {seeds[place] or 'unknown'}, as {other} has", run.path, "another seed"
             )
-    told = [computed(run.path.with_name("config.toml")) for run in runs]
-    for run, mine in zip(runs, told, strict=True):
-        for key in sorted({*told[0], *mine} - {SEED}):
-            if mine.get(key) != told[0].get(key):
+    configurations = [computed(run.path.with_name("config.toml")) for run in runs]
+    for run, mine in zip(runs, configurations, strict=True):
+        for key in sorted({*configurations[0], *mine} - {SEED}):
+            if mine.get(key) != configurations[0].get(key):
                 problem = f"{key} is {mine.get(key, 'not there')}"
                 raise InputError(
-                    problem, run.path, f"{told[0].get(key, 'no such key')}, as {runs[0].path} has"
+                    problem, run.path, f"{configurations[0].get(key, 'no such key')}, as {runs[0].path} has"
                 )
     return seeds
 
@@ -71,12 +71,12 @@ def mean(same: Sequence[Table], seeds: Sequence[str]) -> Table:
 
 def _keyed(table: Table) -> dict[tuple[Value, ...], list[Value]]:
     """Each row by the words that it begins with, and how many rows before it began so."""
-    found: dict[tuple[Value, ...], list[Value]] = {}
+    rows: dict[tuple[Value, ...], list[Value]] = {}
     for row in table.rows:
         words = tuple(beginning(row))
-        again = sum(key[:-1] == words for key in found)
-        found[(*words, again)] = row
-    return found
+        again = sum(key[:-1] == words for key in rows)
+        rows[(*words, again)] = row
+    return rows
 
 
 def _cell(cells: list[Value]) -> Value:

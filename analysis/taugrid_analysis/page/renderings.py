@@ -109,7 +109,7 @@ def _broken(table: Table, beyond: int) -> list[int | None]:
     widths = [max(len(row[place]) for row in cells) for place in range(len(table.columns))]
     limits: list[int | None] = [None] * len(widths)
     texts = [place for place, numbers in enumerate(table.numeric()) if not numbers]
-    for place in sorted(texts, key=lambda each: -widths[each]):
+    for place in sorted(texts, key=lambda index: -widths[index]):
         least = max(LEAST_CELL, len(table.columns[place].heading))
         taken = min(beyond, widths[place] - least)
         if taken <= 0:
@@ -145,7 +145,7 @@ def csv_text(cell: str) -> str:
 def frame_csv(frame: pd.DataFrame) -> str:
     """A frame of the report as CSV."""
     texts = frame.select_dtypes(exclude="number")
-    safe = texts.map(lambda one: csv_text(one) if isinstance(one, str) else one)
+    safe = texts.map(lambda value: csv_text(value) if isinstance(value, str) else value)
     return str(frame.assign(**safe).rename(columns=csv_text).to_csv(index=False, float_format="%.10g"))
 
 

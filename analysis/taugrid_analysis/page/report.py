@@ -66,8 +66,8 @@ def report(run: Run) -> str:
     sheets_of: dict[str, str] = {}  # name: CSV
     parts = sections(run)
     shown = [_section(part, sheets_of) for part in parts if part.drawn]
-    found = all_tables(run, by_pair=len(run.pairs) <= MOST_PAIRS)
-    for place, table in enumerate(found):
+    tables = all_tables(run, by_pair=len(run.pairs) <= MOST_PAIRS)
+    for place, table in enumerate(tables):
         sheets_of[f"table:{place}"] = as_csv(table)
     return environment.get_template("report.html.j2").render(
         title=f"taugrid: {run.name}",
@@ -75,7 +75,7 @@ def report(run: Run) -> str:
         headline=headline(run),
         sentences=sentences(run),
         sections=shown,
-        tables=found,
+        tables=tables,
         provenance=run.results.provenance(),
         unmeasured=_unmeasured(run, parts),
         data={
@@ -103,5 +103,5 @@ def _unmeasured(run: Run, parts: list[Part]) -> str:
     for part in parts:
         if not part.drawn:
             (empty if run.results.has(part.group) else lacking).append(f"{part.title} (/{part.group})")
-    told = (("This run did not measure", lacking), ("Too little of it was measured to draw", empty))
-    return " ".join(f"{said}: {'; '.join(names)}." for said, names in told if names)
+    phrases = (("This run did not measure", lacking), ("Too little of it was measured to draw", empty))
+    return " ".join(f"{said}: {'; '.join(names)}." for said, names in phrases if names)

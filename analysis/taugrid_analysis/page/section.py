@@ -30,5 +30,5 @@ class Part(NamedTuple):
 
 def columns(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
     """These columns and their errors, of rows that have any of them."""
-    wanted = [one for name in names for one in (name, f"{name}_error") if one in frame.columns]
+    wanted = [column for name in names for column in (name, f"{name}_error") if column in frame.columns]
     return frame[wanted].dropna(how="all").reset_index()

@@ -64,14 +64,14 @@ def summaries(run: Run) -> list[Summary]:
     similar = {name: data for name in run.regimes if (data := run.data("similarity", name)) is not None}
     matched = xi.matched_norm(grids, similar, results.pairs)
     lengths = matched.error if matched is not None else {}
-    found = []
+    entries = []
     for name in results.names("addition"):
         row, start, grid = run.summary.loc[name], run.summary.loc[results.start], grids.get(name)
         if grid is None or not np.isfinite([row["single"], start["single"]]).all():
             continue
         corner = float(grid["alpha_1"].to_numpy()[-1])
         form, gain = penalty_form(run, name), differences.single(results, name, results.start)
-        found.append(
+        entries.append(
             Summary(
                 run=run,
                 start=results.start,
@@ -91,7 +91,7 @@ def summaries(run: Run) -> list[Summary]:
                 matched=mean(lengths[name].ravel()) if name in lengths else float("nan"),
             )
         )
-    return found
+    return entries
 
 
 COLUMNS = [
@@ -124,7 +124,7 @@ GROUPS = {
 }
 
 
-def table(found: list[Summary]) -> Table:
+def table(entries: list[Summary]) -> Table:
     """A row a run and regime; then over the seeds the mean, the deviation and its two parts.
 
     Runs of one seed are one seed: where any is there twice, nothing is taken over seeds.
@@ -144,12 +144,14 @@ def table(found: list[Summary]) -> Table:
             " share; training: the rest, √(deviation² − sampling²), 0 where sampling alone explains it.",
         ],
     )
-    for kind in dict.fromkeys(one.kind for one in found):
-        group = [one for one in found if one.kind == kind]
-        numbers = np.array([[float(getattr(one, name)) for name, _, _ in COLUMNS] for one in group])
-        for one in group:
-            result.rows.append([*kind, one.seed, *[getattr(one, name) for name, _, _ in COLUMNS]])
-        again = sorted({one.seed for one in group if sum(other.seed == one.seed for other in group) > 1})
+    for kind in dict.fromkeys(entry.kind for entry in entries):
+        group = [entry for entry in entries if entry.kind == kind]
+        numbers = np.array([[float(getattr(entry, name)) for name, _, _ in COLUMNS] for entry in group])
+        for entry in group:
+            result.rows.append([*kind, entry.seed, *[getattr(entry, name) for name, _, _ in COLUMNS]])
+        again = sorted(
+            {entry.seed for entry in group if sum(other.seed == entry.seed for other in group) > 1}
+        )
         if again:
             twice = ", ".join(again) or "unknown"
             result.notes.append(
@@ -169,7 +171,7 @@ def table(found: list[Summary]) -> Table:
 
 def _sampling(group: Sequence[Summary], name: str) -> float:
     """Deviation between seeds that different evaluation points cause alone; NaN where it is not known."""
-    errors = [getattr(one, name).error for one in group if isinstance(getattr(one, name), Measured)]
+    errors = [getattr(entry, name).error for entry in group if isinstance(getattr(entry, name), Measured)]
     if name not in GROUPS or len(errors) < len(group) or not np.isfinite(errors).all():
         return float("nan")
     shared = mean(_overlap(a, b, GROUPS[name]) for a, b in combinations(group, 2))
@@ -179,12 +181,12 @@ def _sampling(group: Sequence[Summary], name: str) -> float:
 def _overlap(first: Summary, second: Summary, group: str) -> float:
     """Part of the test points that two runs have in common, mean over tasks: those do not spread them."""
     rows = []
-    for one in (first, second):
-        found = accuracies(
-            one.run.results, group, one.regime, "accuracy" if group == "single_task" else "test_accuracy"
+    for entry in (first, second):
+        scores = accuracies(
+            entry.run.results, group, entry.regime, "accuracy" if group == "single_task" else "test_accuracy"
         )
         rows.append(
-            [found.rows_of(t) if found is not None else None for t in range(len(one.run.results.tasks))]
+            [scores.rows_of(t) if scores is not None else None for t in range(len(entry.run.results.tasks))]
         )
     shares = [
         len(np.intersect1d(a, b)) / max(len(a), len(b), 1)
@@ -194,7 +196,7 @@ def _overlap(first: Summary, second: Summary, group: str) -> float:
     return mean(shares) if shares else 0.0
 
 
-def criteria(found: list[Summary]) -> Table:
+def criteria(entries: list[Summary]) -> Table:
     """Whether task arithmetic shows, by start and regime: in how many of the runs."""
     result = Table(
         "criteria",
@@ -210,13 +212,13 @@ def criteria(found: list[Summary]) -> Table:
         ],
     )
     checks: list[tuple[str, Callable[[Summary], float], float]] = [
-        (f"gain ≥ {100 * GAIN:.0f} points", lambda one: one.gain, GAIN),
-        ("recovered ≥ 1/3", lambda one: one.recovered, RECOVERED),
-        ("ξ far corner − near > 0", lambda one: one.far - one.near, 0.0),
+        (f"gain ≥ {100 * GAIN:.0f} points", lambda entry: entry.gain, GAIN),
+        ("recovered ≥ 1/3", lambda entry: entry.recovered, RECOVERED),
+        ("ξ far corner − near > 0", lambda entry: entry.far - entry.near, 0.0),
     ]
     for title, value, limit in checks:
-        for kind in dict.fromkeys(one.kind for one in found):
-            values = [value(one) for one in found if one.kind == kind]
+        for kind in dict.fromkeys(entry.kind for entry in entries):
+            values = [value(entry) for entry in entries if entry.kind == kind]
             holds = sum(v >= limit if limit > 0 else v > 0 for v in values)
             row: list[Value] = [
                 title,
@@ -244,15 +246,20 @@ def predictor_table(runs: Sequence[Run]) -> Table:
             Column("largest p of the best", 4, least=True),
         ],
     )
-    found = [_correlations(run) for run in runs]
-    for key in dict.fromkeys(key for each in found for key in each):
-        both = [each.get(key, NOTHING) for each in found]
-        known = [one.value for one in both if np.isfinite(one.value)]
+    by_run = [_correlations(run) for run in runs]
+    for key in dict.fromkeys(key for estimates in by_run for key in estimates):
+        both = [estimates.get(key, NOTHING) for estimates in by_run]
+        known = [estimate.value for estimate in both if np.isfinite(estimate.value)]
         if not known:
             continue
-        best = [one.best for one in both if np.isfinite(one.best)]
+        best = [estimate.best for estimate in both if np.isfinite(estimate.best)]
         agree = max(sum(value > 0 for value in known), sum(value < 0 for value in known))
-        row: list[Value] = [*key, *(one.value for one in both), mean(known), f"{agree} of {len(known)}"]
+        row: list[Value] = [
+            *key,
+            *(estimate.value for estimate in both),
+            mean(known),
+            f"{agree} of {len(known)}",
+        ]
         result.rows.append([*row, max(best) if len(best) == len(known) else None])
     if result.rows:
         result.notes.append(
@@ -273,6 +280,6 @@ def _correlations(run: Run) -> dict[tuple[str, str, str, str], Estimate]:
 
 def _seed_name(run: Run, place: int, runs: Sequence[Run]) -> str:
     """The seed, and the folder where seeds repeat."""
-    told = " ".join(run.results.seeds()) or "unknown"
+    seed = " ".join(run.results.seeds()) or "unknown"
     repeats = sum(other.results.seeds() == run.results.seeds() for other in runs) > 1
-    return f"seed {told}" + (f" ({place + 1}: {run.name})" if repeats else "")
+    return f"seed {seed}" + (f" ({place + 1}: {run.name})" if repeats else "")

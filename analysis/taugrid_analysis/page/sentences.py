@@ -151,11 +151,11 @@ def _vectors(run: Run) -> str:
 def _bound(run: Run) -> str:
     parts = []
     for name in run.results.names("smoothness"):
-        found = bounds(run, name)
-        if found is not None:
-            holds = int((found["tightness"] <= 1).sum())
+        gaps = bounds(run, name)
+        if gaps is not None:
+            holds = int((gaps["tightness"] <= 1).sum())
             parts.append(
-                f"{name}, {holds} of {len(found)} gaps, which are {100 * found['tightness'].median():.2g} %"
+                f"{name}, {holds} of {len(gaps)} gaps, which are {100 * gaps['tightness'].median():.2g} %"
                 " of it in the median"
             )
     return f"The bound L C (1+ε) on a task's loss gap holds for {'; '.join(parts)}." if parts else ""
@@ -168,12 +168,12 @@ def _ntk(run: Run) -> str:
         if data is None or len(run.results.tasks) < 2:
             continue
         share, null = shares.own_share(data["local_energy"].to_numpy()), shares.null_share(data)
-        told = f"{mean(share.ravel()):.3f} of the local energy at the {start} θ0"
+        text = f"{mean(share.ravel()):.3f} of the local energy at the {start} θ0"
         if null is None:
-            parts.append(f"{told} (its null was not measured, so this alone shows no localisation)")
+            parts.append(f"{text} (its null was not measured, so this alone shows no localisation)")
         else:
             spread = f" ± {mean(null[1]):.3f}" if np.isfinite(null[1]).any() else ""
-            parts.append(f"{told} (null, with more of the same task as control: {mean(null[0]):.3f}{spread})")
+            parts.append(f"{text} (null, with more of the same task as control: {mean(null[0]):.3f}{spread})")
     return f"The trained task's own points hold {_list(parts)}." if parts else ""
 
 

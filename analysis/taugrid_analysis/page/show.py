@@ -134,12 +134,12 @@ def _shade(value: float) -> str:
 
 def _maps(run: Run, room: int) -> list[str]:
     """The mean grid of up to three regimes side by side, α1 upwards, α2 to the right, in these lines."""
-    found = dict(list(grids(run).items())[:3])
+    by_regime = dict(list(grids(run).items())[:3])
     most = min(MOST_ROWS, room - 2)
-    if not found or most < 4:
+    if not by_regime or most < 4:
         return []
     blocks = []
-    for name, grid in found.items():
+    for name, grid in by_regime.items():
         values, alpha = means.mean_of_finite(grid["error"].to_numpy(), 0), grid["alpha_1"].to_numpy()
         stride = -(-len(alpha) // most)
         rows = ["".join(2 * _shade(value) for value in row) for row in values[::stride, ::stride][::-1]]

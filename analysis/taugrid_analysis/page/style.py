@@ -140,10 +140,10 @@ def legend(
 
 def run_title(run: Run, runs: Sequence[Run]) -> str:
     """The model's name, or the folder's where runs have the same model."""
-    models = [one.results.model() for one in runs]
-    own = run.results.model()
+    models = [member.results.model() for member in runs]
+    own_model = run.results.model()
     names = [model.name if model is not None else "" for model in models]
-    return own.name if own is not None and names.count(own.name) == 1 else run.name
+    return own_model.name if own_model is not None and names.count(own_model.name) == 1 else run.name
 
 
 def beside(pictures: Sequence[tuple[str, Figure]], dots_per_inch: int = 150) -> Figure:
@@ -176,9 +176,11 @@ def beside(pictures: Sequence[tuple[str, Figure]], dots_per_inch: int = 150) -> 
 
 def _without_math(format_ticks: Callable[[list[float]], list[str]], values: list[float]) -> list[str]:
     """Labels of a logarithmic axis, such as 10⁻³, as plain text; matplotlib writes them as formulas."""
-    labels = [one.removeprefix("$\\mathdefault{").removesuffix("}$") for one in format_ticks(values)]
-    plain = [one.replace("\\times", "×").replace("-", "−") for one in labels]
-    return [re.sub(r"\^\{([^}]*)\}", lambda power: power[1].translate(SUPERSCRIPTS), one) for one in plain]
+    labels = [label.removeprefix("$\\mathdefault{").removesuffix("}$") for label in format_ticks(values)]
+    plain = [label.replace("\\times", "×").replace("-", "−") for label in labels]
+    return [
+        re.sub(r"\^\{([^}]*)\}", lambda power: power[1].translate(SUPERSCRIPTS), label) for label in plain
+    ]
 
 
 def lay_out(figure: Figure) -> None:

@@ -40,11 +40,11 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         for name, table in getattr(module, "TABLES", {}).items()
     }
     names = [*(name for name in ORDER if name in make), *sorted(set(make) - set(ORDER) - {"lacking"})]
-    made = [make[name](run) for name in names]
+    tables = [make[name](run) for name in names]
     if by_pair:
-        made.append(pairs(run))
-    made.append(make["lacking"](run))
-    shown = [table for table in made if table.rows]
+        tables.append(pairs(run))
+    tables.append(make["lacking"](run))
+    shown = [table for table in tables if table.rows]
     if identity.key is None:
         return shown + comparison.orientation(run, identity)
     for table in shown:

@@ -47,14 +47,17 @@ def add_published(table: Table, run: Run, identity: published.Identity) -> None:
         added: list[tuple[str | None, str | None]] = []
         for row in table.rows:
             value, regime = row[index], str(row[0])
-            found = published.cells(measure, model.init, column, regime, identity.key)
-            if not found or not isinstance(value, Measured) or not math.isfinite(value):
+            printed = published.cells(measure, model.init, column, regime, identity.key)
+            if not printed or not isinstance(value, Measured) or not math.isfinite(value):
                 added.append((None, None))
                 continue
-            sources |= {one.source for one in found}
-            ends = [min(found, key=lambda one: one.number), max(found, key=lambda one: one.number)]
-            shown = list(dict.fromkeys(f"{one.number:.{one.decimals}f}" for one in ends))
-            judged = None if _of_another_start(model) else published.verdict(percent(value), found)
+            sources |= {entry.source for entry in printed}
+            ends = [
+                min(printed, key=lambda entry: entry.number),
+                max(printed, key=lambda entry: entry.number),
+            ]
+            shown = list(dict.fromkeys(f"{entry.number:.{entry.decimals}f}" for entry in ends))
+            judged = None if _of_another_start(model) else published.verdict(percent(value), printed)
             added.append(("…".join(shown), str(judged) if judged is not None else None))
         if any(shown is not None for shown, _ in added):
             table.columns += [Column(f"{column} published"), Column(f"{column} verdict")]
@@ -72,8 +75,8 @@ def _of_another_start(model: Model | None) -> bool:
 def _judged(run: Run) -> list[str]:
     """What a verdict says, and what was trained otherwise than in the papers' code."""
     plain = crops.without_crops(run)
-    told = [f"Trained without the random crops of the papers' code: {', '.join(plain)}."] if plain else []
-    return [JUDGED, *told]
+    notes = [f"Trained without the random crops of the papers' code: {', '.join(plain)}."] if plain else []
+    return [JUDGED, *notes]
 
 
 def orientation(run: Run, identity: published.Identity) -> list[Table]:
@@ -83,7 +86,7 @@ def orientation(run: Run, identity: published.Identity) -> list[Table]:
     model = run.results.model()
     init = model.init if model is not None else "pretrained"
     keys = published.models()
-    found = []
+    tables = []
     for source in published.tables():
         if source.measure != "addition" or source.init != init or source.paper != "Tangent" or source.setting:
             continue
@@ -103,8 +106,8 @@ def orientation(run: Run, identity: published.Identity) -> list[Table]:
         table.notes.append(
             f"For orientation only, without verdict: {identity.reason}, so its accuracies need not agree."
         )
-        found.append(table)
-    return found
+        tables.append(table)
+    return tables
 
 
 NOT_MEASURED = "not measured by this run"
@@ -117,8 +120,8 @@ T5 = "T5ForConditionalGeneration"
 
 def paper_tables(run: Run, paper: str) -> list[Table]:
     """Every table of one paper beside this run's numbers: what papers/NAME/tables.py makes."""
-    made: list[Table] = import_module(f"taugrid_analysis.papers.{paper}.tables").tables(run)
-    return made
+    tables: list[Table] = import_module(f"taugrid_analysis.papers.{paper}.tables").tables(run)
+    return tables
 
 
 def of_regimes(run: Run, paper: str) -> list[Table]:
@@ -152,8 +155,8 @@ def _paper_table(run: Run, source: published.PublishedTable, identity: published
                 column = source.columns[position]
                 shown = None if number is None else source.as_printed(position, number)
                 error = source.error(row, key, position)
-                found = _cells(run, source, identity, row.regime, key, column, number)
-                table.rows.append([*named, column, shown, error, *found])
+                cells = _cells(run, source, identity, row.regime, key, column, number)
+                table.rows.append([*named, column, shown, error, *cells])
             if source.measure == "cost":  # what table 4 calls cost is no peak
                 peak = _cells(run, source, identity, row.regime, key, "peak_megabytes", None)
                 table.rows.append([*named, "peak_megabytes", None, None, *peak])
@@ -171,33 +174,33 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
             *_of_last_starts(run, source),
             f"Published for {source.setting}: ours are of another model, without difference.",
         ]
-    found = ["Accuracies in percent, errors and differences in points."]
+    notes = ["Accuracies in percent, errors and differences in points."]
     if source.picture and not any(row.values for row in source.rows):
-        found.append("The paper's text holds this table as a picture: no printed numbers here.")
+        notes.append("The paper's text holds this table as a picture: no printed numbers here.")
     elif source.picture:
-        found.append("The paper's text holds this table as a picture: numbers from the authors' repository.")
+        notes.append("The paper's text holds this table as a picture: numbers from the authors' repository.")
     if source.setting and _of_language(run, source):
         mean = (
             "the tasks that both have"
             if _of_both(run, source)
             else f"the {len(run.results.tasks)} tasks of this run, none of which is the paper's"
         )
-        found.append(
+        notes.append(
             f"Published for {source.setting}, settings unsaid. Ours: α chosen on validation, one for all"
             f" tasks; the average is over {mean}. No difference, no verdict."
         )
-        found.append(_scored(run, source))
+        notes.append(_scored(run, source))
     elif source.setting and source.setting == published.setting_of(run.results):
-        found.append(f"Published for {source.setting}, and ours is one, but not the paper's: no verdict.")
+        notes.append(f"Published for {source.setting}, and ours is one, but not the paper's: no verdict.")
     elif source.setting:
-        found.append(f"Published for {source.setting}: this run has none.")
+        notes.append(f"Published for {source.setting}: this run has none.")
     elif identity.key is None:
-        found.append(f"No difference and no verdict: {identity.reason}, so the numbers need not agree.")
+        notes.append(f"No difference and no verdict: {identity.reason}, so the numbers need not agree.")
     else:
-        found += _judged(run)
+        notes += _judged(run)
     model = run.results.model()
     if source.init == "random" and (model is None or model.drawn_as != OPEN_CLIP):
-        found.append(
+        notes.append(
             f"{OTHER_START}: ours is drawn as Hugging Face draws CLIP: normal, biases 0, patches and"
             " positions with deviation 0.02, the MLP's first layer 1/√(2 width), attention's output 1/√width;"
             " queries, keys, values and the MLP's second layer narrow with the number of layers,"
@@ -207,7 +210,7 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
             " MLP. Class token and projection are alike, normal with deviation 1/√width. So there is no"
             " verdict."
         )
-    return found
+    return notes
 
 
 def _cells(
@@ -303,8 +306,8 @@ def _score(run: Run, source: published.PublishedTable, regime: str, t: int) -> M
 def _scored(run: Run, source: published.PublishedTable) -> str:
     """What the table's tasks are scored by, of those that this run has."""
     correlated = [task for task in run.results.tasks if task.lower() in source.correlated]
-    told = f"; of {', '.join(correlated)} 100 times Spearman's correlation" if correlated else ""
-    return f"Ours are shares of right answers{told}."
+    correlation = f"; of {', '.join(correlated)} 100 times Spearman's correlation" if correlated else ""
+    return f"Ours are shares of right answers{correlation}."
 
 
 COSTS = ("seconds", "parameters", "trained", "megabytes", "peak_megabytes", "time")
@@ -376,11 +379,13 @@ def _of_units(run: Run, regime: str) -> float | None:
 def _of_last_starts(run: Run, source: published.PublishedTable) -> list[str]:
     """A note of the regimes whose time may lack what was trained before an interruption."""
     regimes = dict.fromkeys(row.regime for row in source.rows)
-    found = [one for one in regimes if _whole(run, one) is None and _of_units(run, one) is not None]
-    if not found:
+    names = [
+        regime for regime in regimes if _whole(run, regime) is None and _of_units(run, regime) is not None
+    ]
+    if not names:
         return []
     return [
-        f"time of {', '.join(found)} is that of /units: of a training that was resumed, its last start alone."
+        f"time of {', '.join(names)} is that of /units: of a training that was resumed, its last start alone."
     ]
 
 

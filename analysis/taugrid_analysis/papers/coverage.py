@@ -49,13 +49,13 @@ class Item:
 def items(paper: str) -> list[Item]:
     """In the order of the file: tables, figures, what else there is."""
     path = resources.files("taugrid_analysis.papers") / paper / "coverage.toml"
-    told = tomllib.loads(path.read_text(encoding="utf-8"))
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
     captions = published.captions(paper)
     return [
         Item(
             entry["place"],
             entry["shows"] if "shows" in entry else captions[entry["place"]],
-            entry.get("command", told["command"]) if entry.get("default") else "",
+            entry.get("command", document["command"]) if entry.get("default") else "",
             tuple(
                 f"bash jobs/paper.sh {paper}/original" if name == STEPS else name
                 for name in entry.get("own", ())
@@ -65,13 +65,13 @@ def items(paper: str) -> list[Item]:
             entry.get("idea", False),
             entry.get("recorded", ""),
         )
-        for entry in told["item"]
+        for entry in document["item"]
     ]
 
 
 def table(paper: str, linked: bool = False) -> Table:
     """`linked`: recorded runs are links, as docs/papers.md has them."""
-    made = Table(
+    result = Table(
         f"coverage_{paper}",
         published.heading(paper),
         [
@@ -84,21 +84,21 @@ def table(paper: str, linked: bool = False) -> Table:
             Column("last recorded run"),
         ],
     )
-    for one in items(paper):
-        recorded = one.recorded.partition("#")[0]
+    for item in items(paper):
+        recorded = item.recorded.partition("#")[0]
         code = "`{}`" if linked else "{}"
         row: list[Value] = [
-            one.place,
-            one.shows,
-            one.state,
-            code.format(one.command) if one.command else "",
-            ", ".join(code.format(name) for name in one.own),
-            "; ".join(filter(None, (one.missing, one.remark))),
-            f"[{recorded}]({FINDINGS}/{one.recorded})" if linked and recorded else recorded,
+            item.place,
+            item.shows,
+            item.state,
+            code.format(item.command) if item.command else "",
+            ", ".join(code.format(name) for name in item.own),
+            "; ".join(filter(None, (item.missing, item.remark))),
+            f"[{recorded}]({FINDINGS}/{item.recorded})" if linked and recorded else recorded,
         ]
-        made.rows.append(row)
-    made.notes = [_recorded(name) for name in reference.of_job(paper)]
-    return made
+        result.rows.append(row)
+    result.notes = [_recorded(name) for name in reference.of_job(paper)]
+    return result
 
 
 def _recorded(name: str) -> str:

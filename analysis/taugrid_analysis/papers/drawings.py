@@ -68,8 +68,8 @@ def _grid(run: Run, regime: str) -> xr.Dataset:
 def _one(run: Run, regime: str) -> Array:
     """What the pairs are ordered by: ξ(1,1), or the grid's mean where it does not reach (1,1)."""
     grid = _grid(run, regime)
-    one = xi.at(grid, 1.0, 1.0)
-    return one if np.isfinite(one).any() else xi.box_mean(grid)
+    at_one = xi.at(grid, 1.0, 1.0)
+    return at_one if np.isfinite(at_one).any() else xi.box_mean(grid)
 
 
 def examples(*regimes: str) -> Draw:

@@ -35,18 +35,18 @@ class PaperFigure:
 def missing(run: Run, shown: PaperFigure) -> list[str]:
     if shown.draw is None:
         return list(shown.needs)
-    found = []
+    lacking = []
     if shown.start and shown.start != run.results.start:
-        found.append(f"a run from {shown.start} θ0")
+        lacking.append(f"a run from {shown.start} θ0")
     model = run.results.model()
     known = "" if model is None else model.architecture.lower()
     if shown.architectures and not any(part.lower() in known for part in shown.architectures):
-        found.append(f"a run of a {' or '.join(shown.architectures)}")
+        lacking.append(f"a run of a {' or '.join(shown.architectures)}")
     for need in shown.needs:
         group, _, name = need.partition("/")
         if name not in run.results.names(group):
-            found.append(f"/{need}")
-    return found
+            lacking.append(f"/{need}")
+    return lacking
 
 
 def drawn(shown: PaperFigure, every: Sequence[Run]) -> tuple[Figure | None, list[str]]:
@@ -62,8 +62,8 @@ def drawn(shown: PaperFigure, every: Sequence[Run]) -> tuple[Figure | None, list
 
 def of_paper(paper: str) -> list[PaperFigure]:
     """What papers/NAME/figures.py lists."""
-    found: list[PaperFigure] = import_module(f"taugrid_analysis.papers.{paper}.figures").FIGURES
-    return found
+    figures: list[PaperFigure] = import_module(f"taugrid_analysis.papers.{paper}.figures").FIGURES
+    return figures
 
 
 def paths(group: str, *regimes: str) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def tables(papers: tuple[str, ...] = PRINTED) -> list[PublishedTable]:
-    found = []
+    printed_tables = []
     for name in papers:
         paper = _read(name)
         for entry in paper["table"]:
@@ -143,7 +143,7 @@ def tables(papers: tuple[str, ...] = PRINTED) -> list[PublishedTable]:
                 )
                 for row in entry["row"]
             ]
-            found.append(
+            printed_tables.append(
                 PublishedTable(
                     paper=paper["short"],
                     title=paper["title"],
@@ -161,7 +161,7 @@ def tables(papers: tuple[str, ...] = PRINTED) -> list[PublishedTable]:
                     **{name: _frozen(entry[name]) for name in FURTHER if name in entry},
                 )
             )
-    return found
+    return printed_tables
 
 
 def _frozen(value: Any) -> Any:
@@ -192,16 +192,16 @@ def explained() -> dict[str, float]:
 
 def captions(paper: str) -> dict[str, str]:
     """ "Table N": what it shows; of one that stands in several parts, what the first shows."""
-    found: dict[str, str] = {}
+    by_table: dict[str, str] = {}
     for entry in _read(paper).get("table", []):
-        found.setdefault(f"Table {entry['number']}", entry["caption"])
-    return found
+        by_table.setdefault(f"Table {entry['number']}", entry["caption"])
+    return by_table
 
 
 def heading(paper: str) -> str:
     """The paper's name in short, and its title."""
-    told = _read(paper)
-    return f"{told['short']}: {told['title']}"
+    document = _read(paper)
+    return f"{document['short']}: {document['title']}"
 
 
 def papers_tasks() -> set[str]:
@@ -240,13 +240,13 @@ def identify(results: Results) -> Identity:
                 f" {entry['parameters']:,}",
                 "other size",
             )
-        wanted, found = set(known["tasks"]), {task.lower() for task in results.tasks}
-        if wanted != found:
+        wanted, tasks = set(known["tasks"]), {task.lower() for task in results.tasks}
+        if wanted != tasks:
             reason = "the model is the papers', the tasks are not their eight"
             return Identity(None, entry["title"], reason, "other tasks")
         return Identity(key, entry["title"], "", "")
-    wanted, found = set(known["tasks"]), {task.lower() for task in results.tasks}
-    differs = "other model" if wanted == found else "other model, tasks"
+    wanted, tasks = set(known["tasks"]), {task.lower() for task in results.tasks}
+    differs = "other model" if wanted == tasks else "other model, tasks"
     return Identity(None, "", f"the model, {model.name}, is none of the papers'", differs)
 
 
@@ -273,7 +273,7 @@ class Cell:
 
 def cells(measure: str, init: str, column: str, regime: str, key: str) -> list[Cell]:
     """The cells of every paper that prints this one; a paper that repeats a number counts once."""
-    found: dict[tuple[str, float], Cell] = {}
+    by_number: dict[tuple[str, float], Cell] = {}
     for table in tables():
         if table.measure != measure or table.init != init or column not in table.columns:
             continue
@@ -286,8 +286,10 @@ def cells(measure: str, init: str, column: str, regime: str, key: str) -> list[C
             if isinstance(number, float):
                 source = f"{table.paper} T{table.number}"
                 error = table.error(row, key, position)
-                found.setdefault((table.paper, number), Cell(source, number, table.decimals(position), error))
-    return list(found.values())
+                by_number.setdefault(
+                    (table.paper, number), Cell(source, number, table.decimals(position), error)
+                )
+    return list(by_number.values())
 
 
 @dataclass(frozen=True)

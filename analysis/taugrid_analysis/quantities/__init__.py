@@ -43,5 +43,5 @@ def modules(part: str) -> Iterator[tuple[str, ModuleType]]:
 @cache
 def groups() -> dict[str, Group]:
     """Every group of results.h5 that some quantity reads, by its name."""
-    quantities = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
-    return {name: group for each in quantities for name, group in getattr(each, "GROUPS", {}).items()}
+    quantities = [import_module(f"{__name__}.{quantity.name}") for quantity in iter_modules(__path__)]
+    return {name: group for module in quantities for name, group in getattr(module, "GROUPS", {}).items()}

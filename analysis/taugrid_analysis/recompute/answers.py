@@ -29,11 +29,11 @@ def sequences_of(node: h5py.Group) -> tuple[Tokens, ...]:
 
 def beginnings(sequences: Sequence[Tokens]) -> dict[Tokens, int]:
     """What stands before each token of the sequences, each once, in the order in which they come."""
-    found: dict[Tokens, int] = {}
+    places: dict[Tokens, int] = {}
     for sequence in sequences:
         for length in range(len(sequence)):
-            found.setdefault(sequence[:length], len(found))
-    return found
+            places.setdefault(sequence[:length], len(places))
+    return places
 
 
 def targets(group: h5py.Group, rows: object) -> Array:
@@ -64,21 +64,24 @@ def states(
     ids, used, start = x[:, :, 0], x[:, :, 2], by.start(model)
     if not sequences:
         return by.states(model, p, ids, used, shifted(x[:, :places, 4] - 1, start))
-    found: dict[Tokens, Tensor] = {}
+    by_beginning: dict[Tokens, Tensor] = {}
     for sequence in sequences:
         given = torch.tensor([[start, *sequence[:-1]]]).expand(len(ids), -1)
         of = by.states(model, p, ids, used, given)
         for length in range(len(sequence)):
-            found.setdefault(sequence[:length], of[:, length])
-    return torch.stack([found[beginning] for beginning in beginnings(sequences)], 1)
+            by_beginning.setdefault(sequence[:length], of[:, length])
+    return torch.stack([by_beginning[beginning] for beginning in beginnings(sequences)], 1)
 
 
 def scores(logits: Tensor, sequences: Sequence[Tokens]) -> Tensor:
     """[n, classes] of logits [n, beginnings, vocabulary]: log-probabilities of a label's tokens, added up."""
     log_p, place = logits.log_softmax(2), beginnings(sequences)
     of = [
-        sum((log_p[:, place[one[:i]], token] for i, token in enumerate(one)), log_p.new_zeros(len(log_p)))
-        for one in sequences
+        sum(
+            (log_p[:, place[sequence[:i]], token] for i, token in enumerate(sequence)),
+            log_p.new_zeros(len(log_p)),
+        )
+        for sequence in sequences
     ]
     return torch.stack(of, 1)
 
@@ -90,5 +93,5 @@ def loss_of(kind: str, sequences: Sequence[Tokens], logits: Tensor, y: Tensor, o
         return (
             cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=NO_TOKEN, reduction="sum") / items
         )
-    lengths = torch.tensor([len(one) for one in sequences])
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
     return -logits.gather(1, y[:, None]).sum() / lengths[of].sum()

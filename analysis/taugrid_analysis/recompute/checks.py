@@ -78,12 +78,12 @@ def names(oracle: Oracle, group: str) -> list[str]:
 
 def places(oracle: Oracle, group: str, variable: str, regimes: list[str] | None = None) -> list[Place]:
     """(regime, index…) of every number of /GROUP/R/VARIABLE."""
-    found: list[Place] = []
+    indices: list[Place] = []
     for regime in names(oracle, group) if regimes is None else regimes:
         path = f"{group}/{regime}/{variable}"
         if path in oracle.results:
-            found += [(regime, *index) for index in product(*map(range, oracle.results[path].shape))]
-    return found
+            indices += [(regime, *index) for index in product(*map(range, oracle.results[path].shape))]
+    return indices
 
 
 def stored(oracle: Oracle, group: str, variable: str, place: Place) -> float:
@@ -102,8 +102,8 @@ def bits(oracle: Oracle, path: str, place: tuple[int, ...], right: np.ndarray) -
     where = f"correct/{path}"
     if where not in oracle.results:
         return None
-    told = np.unpackbits(oracle.results[where][place])[: len(right)].astype(bool)
-    return float((told != right).mean())
+    stored_right = np.unpackbits(oracle.results[where][place])[: len(right)].astype(bool)
+    return float((stored_right != right).mean())
 
 
 def chosen(checks: Iterator[Check], points: int | None, seed: int) -> Iterator[tuple[Check, list[Place]]]:
@@ -111,10 +111,10 @@ def chosen(checks: Iterator[Check], points: int | None, seed: int) -> Iterator[t
     by_group: dict[str, list[Check]] = {}
     for check in checks:
         by_group.setdefault(check.top, []).append(check)
-    for group, found in by_group.items():
+    for group, members in by_group.items():
         rng = np.random.default_rng([seed, *group.encode()])
-        for check in found:
+        for check in members:
             everyone = len(check.places)
-            count = everyone if points is None else min(-(-points // len(found)), everyone, check.most)
+            count = everyone if points is None else min(-(-points // len(members)), everyone, check.most)
             drawn = rng.choice(len(check.places), count, replace=False)
             yield check, [check.places[place] for place in sorted(drawn)]

@@ -22,7 +22,7 @@ def each_place(
 def split_of(oracle: Oracle, group: str, regime: str) -> str:
     """Whose points: as the group says, or the grid of predictions beside it."""
     for name in (group, "disentanglement"):
-        told = oracle.results.get(f"{name}/{regime}")
-        if told is not None and "split" in told.attrs and group in ("disentanglement", "representation"):
-            return text(told.attrs["split"])
+        node = oracle.results.get(f"{name}/{regime}")
+        if node is not None and "split" in node.attrs and group in ("disentanglement", "representation"):
+            return text(node.attrs["split"])
     return "test"

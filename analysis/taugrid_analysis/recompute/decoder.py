@@ -39,10 +39,10 @@ def encode(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tens
 
 
 def _states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor) -> Tensor:
-    own = {name.removeprefix("model."): v for name, v in p.items() if name.startswith("model.")}
+    weights = {name.removeprefix("model."): v for name, v in p.items() if name.startswith("model.")}
     given = {"input_ids": ids, "use_cache": False}
-    found: Tensor = functional_call(model.get_submodule("model"), own, (), given).last_hidden_state
-    return found
+    hidden: Tensor = functional_call(model.get_submodule("model"), weights, (), given).last_hidden_state
+    return hidden
 
 
 def start(model: torch.nn.Module) -> int:
@@ -70,17 +70,17 @@ def capped(config: PreTrainedConfig, logits: Tensor) -> Tensor:
 
 
 def _layer(name: str) -> int | None:
-    found = re.match(r"model\.layers\.(\d+)\.", name)
-    return int(found[1]) if found else None
+    match = re.match(r"model\.layers\.(\d+)\.", name)
+    return int(match[1]) if match else None
 
 
 def stage(name: str, config: PreTrainedConfig) -> int:
     """The first stage of the model that uses it: 0 embeddings, 1 the first layer, last norm and head."""
-    told: Any = config
+    settings: Any = config
     layer = _layer(name)
     if layer is not None:
         return layer + 1
-    return 0 if name == WORDS else int(told.num_hidden_layers) + 1
+    return 0 if name == WORDS else int(settings.num_hidden_layers) + 1
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -97,16 +97,16 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
     """θ0 drawn as Hugging Face draws it: normal, biases and the padding token's row 0, norms times 1."""
-    told: Any = config
+    settings: Any = config
     generator = torch.Generator().manual_seed(seed)
-    found = {}
+    theta = {}
     for name in in_order(parameters):
         values = torch.zeros(parameters[name].shape, dtype=torch.float32)
         if name.endswith("norm.weight"):
-            values.fill_(float(not told.model_type.startswith("gemma")))
+            values.fill_(float(not settings.model_type.startswith("gemma")))
         elif name.endswith("weight"):
-            values.normal_(0, told.initializer_range, generator=generator)
-        if name == WORDS and told.pad_token_id is not None and told.pad_token_id >= 0:
-            values[told.pad_token_id] = 0
-        found[name] = values
-    return found
+            values.normal_(0, settings.initializer_range, generator=generator)
+        if name == WORDS and settings.pad_token_id is not None and settings.pad_token_id >= 0:
+            values[settings.pad_token_id] = 0
+        theta[name] = values
+    return theta

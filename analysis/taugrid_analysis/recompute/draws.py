@@ -25,8 +25,8 @@ def seed_for(seed: int, purpose: str) -> int:
 
 
 def permutation(rows: int, seed: int) -> list[int]:
-    found: list[int] = torch.randperm(rows, generator=torch.Generator().manual_seed(seed)).tolist()
-    return found
+    order: list[int] = torch.randperm(rows, generator=torch.Generator().manual_seed(seed)).tolist()
+    return order
 
 
 def sample(seed: int, split: str, task: str, rows: int, wanted: int) -> list[int]:
@@ -36,12 +36,12 @@ def sample(seed: int, split: str, task: str, rows: int, wanted: int) -> list[int
 
 def batches(seed: int, purpose: str, rows: int, count: int) -> list[int]:
     """The first `count` training rows, batch after batch: one permutation an epoch."""
-    own, epoch = seed_for(seed, purpose), 0
-    found: list[int] = []
-    while len(found) < count:
-        found += permutation(rows, seed_for(own, f"epoch{epoch}"))
+    purpose_seed, epoch = seed_for(seed, purpose), 0
+    drawn: list[int] = []
+    while len(drawn) < count:
+        drawn += permutation(rows, seed_for(purpose_seed, f"epoch{epoch}"))
         epoch += 1
-    return found[:count]
+    return drawn[:count]
 
 
 def boxes(seed: int, count: int, height: int, width: int, least: float) -> list[Box]:
@@ -51,7 +51,7 @@ def boxes(seed: int, count: int, height: int, width: int, least: float) -> list[
     """
     generator = torch.Generator().manual_seed(seed)
     uniform = torch.rand((count, 10, 4), generator=generator, dtype=torch.double)
-    found = []
+    crops = []
     for tries in uniform.tolist():
         box = (0, 0, height, width)
         for area, ratio, top, left in tries:
@@ -61,8 +61,8 @@ def boxes(seed: int, count: int, height: int, width: int, least: float) -> list[
             if 0 < h <= height and 0 < w <= width:
                 box = (int(top * (height - h + 1)), int(left * (width - w + 1)), h, w)
                 break
-        found.append(box)
-    return found
+        crops.append(box)
+    return crops
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -80,7 +80,7 @@ def in_order(names: Iterable[str]) -> list[str]:
         "post",
         "visual",
     ]
-    inner = ["layer_norm1", *(f"{one}_proj.{kind}" for kind in ("weight", "bias") for one in "qkv")]
+    inner = ["layer_norm1", *(f"{letter}_proj.{kind}" for kind in ("weight", "bias") for letter in "qkv")]
     inner += ["out_proj", "layer_norm2", "fc1", "fc2"]
 
     def place(name: str) -> tuple[int, int, int, bool]:
@@ -110,7 +110,7 @@ def random_theta(seed: int, config: CLIPVisionConfig, parameters: dict[str, Tens
         "fc1.weight": factor / math.sqrt(2 * width),
         "fc2.weight": depth,
     }
-    found = {}
+    theta = {}
     for name in in_order(parameters):
         values = torch.zeros(parameters[name].shape, dtype=torch.float32)
         deviation = next((value for part, value in deviations.items() if part in name), 0.0)
@@ -118,8 +118,8 @@ def random_theta(seed: int, config: CLIPVisionConfig, parameters: dict[str, Tens
             values.normal_(0, deviation, generator=generator)
         elif ("norm" in name or "layrnorm" in name) and name.endswith(".weight"):
             values.fill_(1)
-        found[name] = values
-    return found
+        theta[name] = values
+    return theta
 
 
 def open_clip_theta(seed: int, config: CLIPVisionConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -128,7 +128,7 @@ def open_clip_theta(seed: int, config: CLIPVisionConfig, parameters: dict[str, T
     width = config.hidden_size
     normal = ("class_embedding", "position_embedding", "visual_projection")
     inputs = {"patch_embedding": 0, "out_proj.weight": width, "fc1": width, "fc2": config.intermediate_size}
-    found = {}
+    theta = {}
     for name in in_order(parameters):
         values = torch.zeros(parameters[name].shape, dtype=torch.float32)
         joined = re.search(r"[qkv]_proj\.weight", name)  # three maps as one, Xavier's
@@ -140,5 +140,5 @@ def open_clip_theta(seed: int, config: CLIPVisionConfig, parameters: dict[str, T
             values.uniform_(-bound, bound, generator=generator)
         elif ("norm" in name or "layrnorm" in name) and name.endswith(".weight"):
             values.fill_(1)
-        found[name] = values
-    return found
+        theta[name] = values
+    return theta

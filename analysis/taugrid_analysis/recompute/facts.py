@@ -22,7 +22,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
     yield Check("tasks", "classes", [(t,) for t in range(len(oracle.tasks))], classes)
     if "tasks/space" in oracle.results:
-        told_of = [text(one) for one in oracle.results["tasks/space"][()]]
+        told_of = [text(space) for space in oracle.results["tasks/space"][()]]
         yield Check(
             "tasks",
             "space is another than the readout's",
@@ -43,10 +43,10 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         [()],
         lambda place: exact(float(oracle.fingerprint() != told_of_theta0), 0.0),
     )
-    told: list[Place] = []
+    places: list[Place] = []
     oracle.results.visititems(
         lambda name, node: (
-            told.extend([(name, t) for t in range(len(oracle.tasks))])
+            places.extend([(name, t) for t in range(len(oracle.tasks))])
             if name.endswith("/sample_index") and getattr(node, "ndim", 0) == 2
             else None
         )
@@ -55,15 +55,15 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     def rows(place: Place) -> Reading:
         """The number of rows that are not those drawn for this split and task."""
         name, t = place
-        found = oracle.rows(name, t)
+        stored = oracle.rows(name, t)
         split = (
             "train"
             if name.split("/")[0] in ("smoothness", "ntk", "barrier")
             else split_of(oracle, *name.split("/")[:2])
         )
         count = oracle.count(split, t)
-        drawn = draws.sample(oracle.inputs.seed(), split, oracle.sources[t], count, len(found))
-        return exact(float(sum(a != b for a, b in zip(found, drawn, strict=True))), 0.0)
+        drawn = draws.sample(oracle.inputs.seed(), split, oracle.sources[t], count, len(stored))
+        return exact(float(sum(a != b for a, b in zip(stored, drawn, strict=True))), 0.0)
 
-    if told:
-        yield Check("samples", "rows that were not drawn", told, rows)
+    if places:
+        yield Check("samples", "rows that were not drawn", places, rows)

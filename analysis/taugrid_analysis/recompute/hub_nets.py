@@ -42,8 +42,8 @@ class _Embeddings(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         patches = self.patch_embeddings["projection"](x).flatten(2).transpose(1, 2)
-        found: Tensor = torch.cat([self.cls_token.expand(len(x), -1, -1), patches], 1)
-        return found + self.position_embeddings
+        tokens: Tensor = torch.cat([self.cls_token.expand(len(x), -1, -1), patches], 1)
+        return tokens + self.position_embeddings
 
 
 class _VitLayer(nn.Module):
@@ -71,8 +71,8 @@ class _VitLayer(nn.Module):
         x = x + self.attention.get_submodule("output.dense")(self.attended(self.layernorm_before(x)))
         h = self.intermediate["dense"](self.layernorm_after(x))
         h = h * torch.sigmoid(1.702 * h) if self.quick else F.gelu(h)
-        found: Tensor = x + self.output["dense"](h)
-        return found
+        output: Tensor = x + self.output["dense"](h)
+        return output
 
 
 class Vit(_Hub):
@@ -94,18 +94,18 @@ class Vit(_Hub):
 
     def order(self) -> list[str]:
         """Positions behind patches; of a layer the weights of query, key and value before their biases."""
-        found = []
+        names = []
         for name in super().order():
             stem = name.removesuffix("query.weight")
             if stem != name:
                 three = ("query", "key", "value")
-                found += [f"{stem}{part}.{kind}" for kind in ("weight", "bias") for part in three]
+                names += [f"{stem}{part}.{kind}" for kind in ("weight", "bias") for part in three]
             elif ".attention.attention." not in name and not name.endswith("position_embeddings"):
-                found.append(name)
+                names.append(name)
                 if name.endswith("projection.bias"):
                     stem = name.removesuffix("patch_embeddings.projection.bias")
-                    found.append(f"{stem}position_embeddings")
-        return found
+                    names.append(f"{stem}position_embeddings")
+        return names
 
     def states(self, x: Tensor) -> list[Tensor]:
         return self.chain(self.own.embeddings(x))
@@ -114,8 +114,8 @@ class Vit(_Hub):
         return list(self.own.encoder["layer"])
 
     def features(self, last: Tensor) -> Tensor:
-        found: Tensor = self.own.layernorm(last[:, 0])
-        return found
+        features: Tensor = self.own.layernorm(last[:, 0])
+        return features
 
 
 class _ConvNextLayer(nn.Module):
@@ -129,8 +129,8 @@ class _ConvNextLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = self.layernorm(self.dwconv(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
         h = self.pwconv2(F.gelu(self.pwconv1(h)))
-        found: Tensor = x + (h if self.layer_scale_parameter is None else self.layer_scale_parameter * h)
-        return found
+        output: Tensor = x + (h if self.layer_scale_parameter is None else self.layer_scale_parameter * h)
+        return output
 
 
 class _Halved(nn.Module):
@@ -142,8 +142,8 @@ class _Halved(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         norm, halve, block = self.parts
-        found: Tensor = block(halve(norm(x).permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
-        return found
+        output: Tensor = block(halve(norm(x).permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
+        return output
 
 
 class ConvNext(_Hub):
@@ -173,26 +173,26 @@ class ConvNext(_Hub):
 
     def order(self) -> list[str]:
         """A block's scale stands last."""
-        found, every = [], super().order()
+        names, every = [], super().order()
         for name in every:
             if not name.endswith(".layer_scale_parameter"):
-                found.append(name)
+                names.append(name)
             scale = name.removesuffix("pwconv2.bias") + "layer_scale_parameter"
             if name.endswith("pwconv2.bias") and scale in every:
-                found.append(scale)
-        return found
+                names.append(scale)
+        return names
 
     def states(self, x: Tensor) -> list[Tensor]:
         parts = self.own.embeddings
         return self.chain(parts["layernorm"](parts["patch_embeddings"](x).permute(0, 2, 3, 1)))
 
     def stages(self) -> list[nn.Module]:
-        found: list[nn.Module] = []
+        stages: list[nn.Module] = []
         for g, group in enumerate(self.own.encoder["stages"]):
             layers = list(group.get_submodule("layers").children())
-            found += [_Halved(group), *layers[1:]] if g > 0 else layers
-        return found
+            stages += [_Halved(group), *layers[1:]] if g > 0 else layers
+        return stages
 
     def features(self, last: Tensor) -> Tensor:
-        found: Tensor = self.own.layernorm(last.mean((1, 2)))
-        return found
+        features: Tensor = self.own.layernorm(last.mean((1, 2)))
+        return features

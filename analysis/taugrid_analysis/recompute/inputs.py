@@ -48,9 +48,9 @@ class Inputs:
 
     def checkpoint(self, regime: str, task: str) -> Path:
         """The checkpoint of a regime that the run trained, or that it was given."""
-        own = self.run / "checkpoints" / regime / task
+        inside = self.run / "checkpoints" / regime / task
         given = self.config.get("finetune", {}).get("checkpoints", "")
-        return self._linked(own, Path(given) / regime / task) if given else own
+        return self._linked(inside, Path(given) / regime / task) if given else inside
 
     def kept(self, regime: str, task: str, mark: str) -> Path:
         """A model on the way of its training; of a given regime the run's own, not the giver's."""
@@ -63,21 +63,23 @@ class Inputs:
         return Path(self.config.get("bases", {}).get("mixed", {}).get("other", ""))
 
     def need(self, section: str, key: str) -> str:
-        found = self.config.get(section, {}).get(key)
-        if found is None:
+        value = self.config.get(section, {}).get(key)
+        if value is None:
             raise InputError(f"lacks {key} in [{section}]", self.run / "config.toml", "a run's configuration")
-        return str(found)
+        return str(value)
 
     def seed(self) -> int:
         return int(self.config.get("run", {}).get("seed", 0))
 
-    def _linked(self, own: Path, elsewhere: Path) -> Path:
-        if own.exists():
-            return own
+    def _linked(self, inside: Path, elsewhere: Path) -> Path:
+        if inside.exists():
+            return inside
         path = elsewhere if elsewhere.is_absolute() else self.run / elsewhere
         if not path.exists():
-            raise InputError("is missing", own, f"a link to what the run read, or {path} as config.toml says")
-        self.elsewhere[str(own.relative_to(self.run))] = path
+            raise InputError(
+                "is missing", inside, f"a link to what the run read, or {path} as config.toml says"
+            )
+        self.elsewhere[str(inside.relative_to(self.run))] = path
         return path
 
     def note(self) -> str:
@@ -109,15 +111,15 @@ def recorded(run: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read ({error})", path, "names and digests") from error
-    told = {}
-    for name, value in found.items():
+    digests = {}
+    for name, value in entries.items():
         digest = value.get("digest") if isinstance(value, dict) else value
         if isinstance(digest, str):
-            told[name] = digest
-    return told
+            digests[name] = digest
+    return digests
 
 
 def digest_words(parts: Iterator[bytes]) -> str:
@@ -226,8 +228,8 @@ def require_as_saved(checkpoint: Path) -> None:
             if length > checkpoint.stat().st_size:
                 raise ValueError
             header = json.loads(file.read(length))
-            told = header.pop("__metadata__", {}).get("digest", "")
-            damaged = told and digest_words(parts(header, WORD + length)) != told
+            digest = header.pop("__metadata__", {}).get("digest", "")
+            damaged = digest and digest_words(parts(header, WORD + length)) != digest
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         damaged = checkpoint.exists()
     if damaged:
@@ -246,29 +248,29 @@ def fingerprint(content: bytes) -> str:
     return f"{fnv1a(content):016x}"
 
 
-def changes(found: Inputs, tasks: list[str], model: str) -> Iterator[tuple[str, str, str]]:
+def changes(run_inputs: Inputs, tasks: list[str], model: str) -> Iterator[tuple[str, str, str]]:
     """(file, digest that the run recorded, digest now) of every input that was recorded and is another now.
 
     model: the fingerprint of θ0 as it is now, or nothing where θ0 was drawn at random.
     """
-    told = recorded(found.run)
-    by_name = {Path(name).name: digest for name, digest in told.items() if name.endswith(".h5")}
+    digests = recorded(run_inputs.run)
+    by_name = {Path(name).name: digest for name, digest in digests.items() if name.endswith(".h5")}
     for task in tasks:
-        path = found.task(task)
+        path = run_inputs.task(task)
         read = path.readlink() if path.is_symlink() else path  # of variants, their task's
         before = by_name.get(read.name, by_name.get(f"{task}.h5", ""))
         now = digest_task(path) if before else ""
         if now != before:
             yield str(path), before, now
     of_models = (".safetensors", ".safetensors.index.json")
-    weights = {name: digest for name, digest in told.items() if name.endswith(of_models)}
+    weights = {name: digest for name, digest in digests.items() if name.endswith(of_models)}
     for name, before in weights.items():  # task vectors that the run was given
         regime, task = Path(name).parts[-3:-1]
-        of_other = Path(name).parent == found.other_start()
-        path = (Path(name).parent if of_other else found.checkpoint(regime, task)) / Path(name).name
+        of_other = Path(name).parent == run_inputs.other_start()
+        path = (Path(name).parent if of_other else run_inputs.checkpoint(regime, task)) / Path(name).name
         now = digest_model(path)
         if now != before:
             yield str(path), before, now
-    rest = [one for name, one in told.items() if not name.endswith((".h5", *of_models))]
+    rest = [digest for name, digest in digests.items() if not name.endswith((".h5", *of_models))]
     if model and rest and model not in rest:
-        yield str(found.model()), rest[0], model
+        yield str(run_inputs.model()), rest[0], model

@@ -29,13 +29,13 @@ def accuracies(oracle: Oracle, group: str, variable: str, right: Right, most: in
     every = places(oracle, group, variable)
 
     def measure(place: Place) -> Reading:
-        found = right(place)
-        return share(stored(oracle, group, variable, place), found.mean(), len(found))
+        hits = right(place)
+        return share(stored(oracle, group, variable, place), hits.mean(), len(hits))
 
     def measure_bits(place: Place) -> Reading:
-        found = right(place)
-        differing = bits(oracle, f"{group}/{place[0]}/{variable}", place[1:], found)
-        return share(0.0 if differing is None else differing, 0.0, len(found))
+        hits = right(place)
+        differing = bits(oracle, f"{group}/{place[0]}/{variable}", place[1:], hits)
+        return share(0.0 if differing is None else differing, 0.0, len(hits))
 
     if every:
         yield Check(group, variable, every, measure, most)

@@ -54,16 +54,16 @@ class Net(nn.Module):
 
     def chain(self, embedded: Tensor) -> list[Tensor]:
         """What the embedding gave, and every stage."""
-        found = [embedded]
+        states = [embedded]
         for stage in self.stages():
-            found.append(stage(found[-1]))
-        return found
+            states.append(stage(states[-1]))
+        return states
 
     def forward(self, x: Tensor, begin: int = -1, every: bool = False) -> Any:
         """The features; with `begin` from what stage `begin` gave; or every state, and the features."""
-        found = self.states(x) if begin < 0 else [x]
+        states = self.states(x) if begin < 0 else [x]
         if begin >= 0:
             for stage in self.stages()[begin:]:
-                found.append(stage(found[-1]))
-        last = self.features(found[-1])
-        return [*found, last] if every else last
+                states.append(stage(states[-1]))
+        last = self.features(states[-1])
+        return [*states, last] if every else last

@@ -126,8 +126,8 @@ KINDS: dict[str, Callable[[dict[str, Any]], Net]] = {
 
 
 def config_of(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return found
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return config
 
 
 def is_net(folder: Path) -> bool:
@@ -137,15 +137,15 @@ def is_net(folder: Path) -> bool:
 def load(folder: Path, weights: bool = True) -> Net:
     """The folder's model, or without `weights` one of its config.json; counters of batches may be missing."""
     config = config_of(folder)
-    made = KINDS[config["model_type"]](config)
+    model = KINDS[config["model_type"]](config)
     if not weights:
-        return made
-    lacking = made.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
+        return model
+    lacking = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
     wrong = [name for name in lacking.missing_keys if not name.endswith("num_batches_tracked")]
-    wrong += [name for name in lacking.unexpected_keys if not made.passes_over(name)]
+    wrong += [name for name in lacking.unexpected_keys if not model.passes_over(name)]
     if wrong:
         raise ValueError(f"other tensors than config.json's: {', '.join(wrong)}")
-    return made
+    return model
 
 
 def statistics(model: nn.Module) -> dict[str, Tensor]:
@@ -165,7 +165,7 @@ def statistics_of(
     again = copy.deepcopy(model)
     assert isinstance(again, Net)
     again.load_state_dict(p, strict=False)
-    for module in (one for part in _behind(again, frozen) for one in part.modules()):
+    for module in (child for part in _behind(again, frozen) for child in part.modules()):
         if isinstance(module, nn.BatchNorm2d):
             module.train()
             module.reset_running_stats()
@@ -200,15 +200,15 @@ def random_theta(model: Net, seed: int) -> dict[str, Tensor]:
     parameters = dict(model.named_parameters())
     generator = torch.Generator().manual_seed(seed)
     draw = _transformers_start if model.spread > 0 else _torchvision_start
-    found = draw({name: parameters[name].detach() for name in model.order()}, model, generator)
-    return {name: found[name] for name in parameters}
+    theta = draw({name: parameters[name].detach() for name in model.order()}, model, generator)
+    return {name: theta[name] for name in parameters}
 
 
 def _transformers_start(
     parameters: dict[str, Tensor], model: Net, generator: torch.Generator
 ) -> dict[str, Tensor]:
     """Normal numbers, cut far out; gains 1, biases 0; constants of the model."""
-    found = {}
+    theta = {}
     for name, p in parameters.items():
         values = torch.zeros(p.shape, dtype=torch.float32)
         if name in model.constants:
@@ -217,15 +217,15 @@ def _transformers_start(
             values.fill_(float(name.endswith("weight")))
         elif not name.endswith("bias"):
             values.normal_(0, model.spread, generator=generator).clamp_(-2, 2)
-        found[name] = values
-    return found
+        theta[name] = values
+    return theta
 
 
 def _torchvision_start(
     parameters: dict[str, Tensor], _model: Net, generator: torch.Generator
 ) -> dict[str, Tensor]:
     """Filters by their outputs, gains 1, linear maps even in ±1/√inputs."""
-    found, width = {}, 1
+    theta, width = {}, 1
     for name, p in parameters.items():
         values = torch.zeros(p.shape, dtype=torch.float32)
         if p.ndim == 4:
@@ -236,8 +236,8 @@ def _torchvision_start(
             values.uniform_(-1 / math.sqrt(width), 1 / math.sqrt(width), generator=generator)
         elif p.ndim == 1 and name.endswith("weight"):
             values.fill_(1)
-        found[name] = values
-    return found
+        theta[name] = values
+    return theta
 
 
 def _is_linear(bias: str, parameters: dict[str, Tensor]) -> bool:

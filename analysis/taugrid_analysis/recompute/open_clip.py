@@ -42,8 +42,8 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.norm(self.conv_dw(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
-        found: Tensor = x + self.gamma * self.mlp["fc2"](F.gelu(self.mlp["fc1"](h)))
-        return found
+        output: Tensor = x + self.gamma * self.mlp["fc2"](F.gelu(self.mlp["fc1"](h)))
+        return output
 
 
 class _Halved(nn.Module):
@@ -55,8 +55,8 @@ class _Halved(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         norm, halve, block = self.parts
-        found: Tensor = block(halve(norm(x).permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
-        return found
+        output: Tensor = block(halve(norm(x).permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
+        return output
 
 
 class OpenClip(Net):
@@ -95,24 +95,24 @@ class OpenClip(Net):
 
     def order(self) -> list[str]:
         """A block's scale stands last."""
-        found = []
+        names = []
         for name in super().order():
             if not name.endswith(".gamma"):
-                found.append(name)
+                names.append(name)
             if name.endswith("mlp.fc2.bias") and ".blocks." in name:
-                found.append(name.removesuffix("mlp.fc2.bias") + "gamma")
-        return found
+                names.append(name.removesuffix("mlp.fc2.bias") + "gamma")
+        return names
 
     def states(self, x: Tensor) -> list[Tensor]:
         patches, norm = self.visual.get_submodule("trunk.stem").children()
         return self.chain(norm(patches(x).permute(0, 2, 3, 1)))
 
     def stages(self) -> list[nn.Module]:
-        found: list[nn.Module] = []
+        stages: list[nn.Module] = []
         for g, group in enumerate(self.visual.get_submodule("trunk.stages").children()):
             blocks = list(group.get_submodule("blocks").children())
-            found += [_Halved(group), *blocks[1:]] if g > 0 else blocks
-        return found
+            stages += [_Halved(group), *blocks[1:]] if g > 0 else blocks
+        return stages
 
     def features(self, last: Tensor) -> Tensor:
         h: Tensor = self.visual.get_submodule("trunk.head.norm")(last.mean((1, 2)))
@@ -120,5 +120,5 @@ class OpenClip(Net):
         if not isinstance(maps[0], nn.Linear):
             first, second = maps[0].children()
             h, maps = F.gelu(first(h)), [second]
-        found: Tensor = maps[0](h)
-        return found
+        features: Tensor = maps[0](h)
+        return features

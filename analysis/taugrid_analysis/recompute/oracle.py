@@ -55,9 +55,9 @@ def load(folder: Path, of_texts: bool, weights: bool = True) -> Any:
             return texts.load(folder, weights).double().eval()
         kind = CLIPVisionModelWithProjection
         if weights:
-            made = kind.from_pretrained(folder, attn_implementation="eager")
+            model = kind.from_pretrained(folder, attn_implementation="eager")
         else:
-            made = kind._from_config(CLIPVisionConfig.from_pretrained(folder), attn_implementation="eager")
+            model = kind._from_config(CLIPVisionConfig.from_pretrained(folder), attn_implementation="eager")
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         expected = (
@@ -66,7 +66,7 @@ def load(folder: Path, of_texts: bool, weights: bool = True) -> Any:
             else "a CLIP image tower, a ViT, a ConvNeXt, a ResNet or an MLP"
         )
         raise InputError(f"cannot be loaded ({first})", folder, expected) from error
-    return made.double().eval()
+    return model.double().eval()
 
 
 def parameters(model: torch.nn.Module) -> Parameters:
@@ -84,12 +84,12 @@ def largest_eigenvalue(theta: Parameters, product: Callable[[Parameters], Tensor
     def operate(v: Array) -> Array:
         parts = torch.tensor(v).flatten().split([p.numel() for p in theta.values()])
         pieces = zip(theta.items(), parts, strict=True)
-        found = product({k: part.view_as(p) for (k, p), part in pieces})
-        return np.asarray(found.detach().numpy())
+        output = product({k: part.view_as(p) for (k, p), part in pieces})
+        return np.asarray(output.detach().numpy())
 
     operator = LinearOperator((size, size), operate, dtype=np.float64)
-    found = eigsh(operator, k=1, which="LM", tol=1e-5, ncv=10, return_eigenvectors=False)
-    return float(found[0])
+    eigenvalues = eigsh(operator, k=1, which="LM", tol=1e-5, ncv=10, return_eigenvectors=False)
+    return float(eigenvalues[0])
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ class Head:
     def trained(cls, path: Path) -> Head:
         """The classifier that the run trained for a task."""
         try:
-            found = load_file(path)
-            weight, bias = found["weight"].double(), found["bias"].double()
+            tensors = load_file(path)
+            weight, bias = tensors["weight"].double(), tensors["bias"].double()
         except (OSError, KeyError, SafetensorError) as error:
             raise InputError(f"cannot be read ({error})", path, "the head that the run trained") from error
         return cls("affine", weight, 1.0, bias, torch.zeros(0))
@@ -157,8 +157,8 @@ class Oracle:
             self.heads = [Head.trained(folder / f"{name}.safetensors") for name in named]
         else:
             self.heads = [Head.of(file["head"]) for file in self.files]
-        told = self.inputs.config.get("model", {})
-        self.words_frozen = told.get("label_words", "trained") == "frozen"
+        settings = self.inputs.config.get("model", {})
+        self.words_frozen = settings.get("label_words", "trained") == "frozen"
         self.of_texts = text(self.files[0].attrs.get("modality", "image")) == "text"
         longest = [file["train/targets"].shape[1] for file in self.files if "targets" in file["train"]]
         self.width = max(
@@ -188,7 +188,7 @@ class Oracle:
         else:
             names = (texts if self.of_texts else draws).in_order(self.theta0)
             every = [self.theta0[name] for name in names]
-        return fingerprint(b"".join(one.float().numpy().tobytes() for one in every))
+        return fingerprint(b"".join(tensor.float().numpy().tobytes() for tensor in every))
 
     def random_theta(self) -> Parameters:
         """As the run drew it from its seed."""
@@ -223,13 +223,13 @@ class Oracle:
 
     def rows(self, index: str, t: int) -> list[int]:
         """The data of a task; of the control, whose rows no task shares, the whole data set."""
-        found = self.results[index]
-        return [int(i) for i in (found[t] if found.ndim == 2 else found[()]) if i >= 0]
+        stored = self.results[index]
+        return [int(i) for i in (stored[t] if stored.ndim == 2 else stored[()]) if i >= 0]
 
     def control_rows(self, split: str) -> list[int]:
         """The rows on which the control is measured, by the run's seed."""
-        told = self.results["model"].attrs
-        wanted = told.get("control_points", told.get("evaluation_points", 2**31))
+        attributes = self.results["model"].attrs
+        wanted = attributes.get("control_points", attributes.get("evaluation_points", 2**31))
         count = self.count(split, -1)
         return draws.sample(self.inputs.seed(), split, self.control, count, int(wanted))
 
@@ -255,8 +255,8 @@ class Oracle:
         """Texts are as they are."""
         if self.of_texts:
             return pictures
-        told = (self.files[t].attrs[name] for name in ("mean", "std"))
-        mean, std = (torch.tensor(np.asarray(one)).double().view(-1, 1, 1) for one in told)
+        moments = (self.files[t].attrs[name] for name in ("mean", "std"))
+        mean, std = (torch.tensor(np.asarray(values)).double().view(-1, 1, 1) for values in moments)
         return (pictures.double() / 255 - mean) / std
 
     def sample(self, split: str, t: int, rows: list[int]) -> tuple[Tensor, Tensor]:
@@ -279,8 +279,8 @@ class Oracle:
             drawn = draws.seed_for(draws.seed_for(seed, purpose), f"crops{step}")
             high, wide = pictures.shape[2:]
             parts = zip(pictures.float(), draws.boxes(drawn, size, high, wide, least), strict=True)
-            cut = [one[None, :, top : top + h, left : left + w] for one, (top, left, h, w) in parts]
-            resized = [interpolate(one, (high, wide), mode="bicubic", antialias=True) for one in cut]
+            cut = [picture[None, :, top : top + h, left : left + w] for picture, (top, left, h, w) in parts]
+            resized = [interpolate(crop, (high, wide), mode="bicubic", antialias=True) for crop in cut]
             pictures = torch.cat(resized).round().clamp(0, 255)
         return self.normalised(t, pictures), labels
 
@@ -384,8 +384,8 @@ class Oracle:
 
     def tangent(self, v: Parameters, x: Tensor, t: int) -> tuple[Tensor, Tensor]:
         """f(x; θ0) and J(x)v, f the output of task t."""
-        found = jvp(lambda p: self.read(p, x, t), (self.theta0,), (v,))
-        return found[0], found[1]
+        pair = jvp(lambda p: self.read(p, x, t), (self.theta0,), (v,))
+        return pair[0], pair[1]
 
     def statistics(self, regime: str, edits: dict[int, float], step: Parameters | None = None) -> Parameters:
         """The statistics of batch norm in θ0 + Σ α τ, or in θ0 + step where these vectors are merged."""
@@ -396,11 +396,11 @@ class Oracle:
             return self.tuned_statistics(regime, next(iter(edits)))
         rule = text(self.results["model"].attrs["buffers"])
         if rule == "average":
-            found = dict(self.stored_statistics)
+            averaged = dict(self.stored_statistics)
             for t, a in edits.items():
                 for name, v in self.tuned_statistics(regime, t).items():
-                    found[name] = found[name] + a * (v - self.stored_statistics[name])
-            return {k: v.clamp_min(0) if k.endswith("running_var") else v for k, v in found.items()}
+                    averaged[name] = averaged[name] + a * (v - self.stored_statistics[name])
+            return {k: v.clamp_min(0) if k.endswith("running_var") else v for k, v in averaged.items()}
         if rule == "keep":
             return {}
         step = self.step(regime, edits) if step is None else step
@@ -422,33 +422,33 @@ class Oracle:
 
     def step(self, regime: str, edits: dict[int, float]) -> Parameters:
         """Σ α τ."""
-        found = {k: torch.zeros_like(v) for k, v in self.theta0.items()}
+        total = {k: torch.zeros_like(v) for k, v in self.theta0.items()}
         for t, a in edits.items():
             tau = self.tau(regime, t)
-            for k in found:
-                found[k] += a * tau[k]
-        return found
+            for k in total:
+                total[k] += a * tau[k]
+        return total
 
     def through(
         self, regime: str, step: Parameters, x: Tensor, t: int, statistics: Parameters | None = None
     ) -> Tensor:
         """The output of task t at θ0 + step with these statistics, in the regime's function."""
-        found = []
+        outputs = []
         for part in x.split(PART):
             if self.regime(regime).linear:
                 f, jv = self.tangent(step, part, t)
-                found.append((f + jv).detach())
+                outputs.append((f + jv).detach())
                 continue
             theta = {k: v + step[k] for k, v in self.theta0.items()}
             with torch.no_grad():
-                found.append(self.read(theta | (statistics or {}), part, t))
-        return torch.cat(found)
+                outputs.append(self.read(theta | (statistics or {}), part, t))
+        return torch.cat(outputs)
 
     def _output(
         self, regime: str, edits: tuple[tuple[int, float], ...], t: int, index: str, split: str
     ) -> Tensor:
-        x, told = self.points(index, t, split)[0], dict(edits)
-        return self.through(regime, self.step(regime, told), x, t, self.edited_statistics(regime, edits))
+        x, by_task = self.points(index, t, split)[0], dict(edits)
+        return self.through(regime, self.step(regime, by_task), x, t, self.edited_statistics(regime, edits))
 
     @lru_cache(KEPT)  # noqa: B019
     def edited_statistics(self, regime: str, edits: tuple[tuple[int, float], ...]) -> Parameters:
@@ -472,17 +472,17 @@ class Oracle:
         """The same of one model of all tasks."""
         x, y = self.points(index, t, split)
         step = {k: v - self.theta0[k] for k, v in self.joint(regime).items()}
-        own: Parameters = {}
+        statistics: Parameters = {}
         if self.stored_statistics and not self.regime(regime).linear:
-            own = nets.statistics(load(self.inputs.checkpoint(regime, "joint"), self.of_texts))
-        logits = self.logits(t, self.through(regime, step, x, t, own))
+            statistics = nets.statistics(load(self.inputs.checkpoint(regime, "joint"), self.of_texts))
+        logits = self.logits(t, self.through(regime, step, x, t, statistics))
         return self.right(t, logits, y), float(self.loss(t, logits, y))
 
     def training_loss(self, regime: str, t: int, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
         if not self.regime(regime).linear:
             tuned = self.stored_statistics and regime not in STARTS
-            own = self.tuned_statistics(regime, t) if tuned else {}
-            return self.loss(t, self.logits(t, self.read(own | p, x, t)), y)
+            statistics = self.tuned_statistics(regime, t) if tuned else {}
+            return self.loss(t, self.logits(t, self.read(statistics | p, x, t)), y)
         f, jv = self.tangent({k: v - self.theta0[k] for k, v in p.items()}, x, t)
         return self.loss(t, self.logits(t, f + jv), y)
 
@@ -540,8 +540,9 @@ class Oracle:
         """K [classes, n, T, n] of task t's logits at θ0, by contracting whole Jacobians."""
         count = len(self.tasks)
         x = torch.cat([self.points(index, s, "train")[0] for s in range(count)])
-        each = vmap(jacrev(lambda p, one: self.logits(t, self.read(p, one[None], t))[0]), (None, 0))
-        jacobian = torch.cat([v.flatten(2) for v in each(self.theta0, x).values()], 2).detach()  # [T n, C, P]
+        slopes = vmap(jacrev(lambda p, row: self.logits(t, self.read(p, row[None], t))[0]), (None, 0))
+        # [T n, C, P]
+        jacobian = torch.cat([v.flatten(2) for v in slopes(self.theta0, x).values()], 2).detach()
         n = len(x) // count
         gram = torch.einsum("icp,jcp->cij", jacobian[t * n : (t + 1) * n], jacobian)
         return gram.unflatten(2, (count, n))

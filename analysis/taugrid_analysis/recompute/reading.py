@@ -103,14 +103,14 @@ def _compare(oracle: Oracle, points: int | None, seed: int, only: Sequence[str],
     wanted = [check for check in every if not only or check.top in only]
     drawn = [(check, places) for check, places in checks.chosen(iter(wanted), points, seed) if places]
     most, everyone = sum(len(places) for _, places in drawn), sum(len(check.places) for check, _ in drawn)
-    told = f"up to {most:,} of {everyone:,} numbers, {len(drawn)} quantities"
-    print(told + (f", {duration(clock.end - clock.began)} for them" if clock.end < math.inf else ""))
+    summary = f"up to {most:,} of {everyone:,} numbers, {len(drawn)} quantities"
+    print(summary + (f", {duration(clock.end - clock.began)} for them" if clock.end < math.inf else ""))
     _line("quantity", "numbers", "there are", "largest deviation", "tolerance", "where it is")
     failed, numbers, asked = [], 0, 0
     for turn, (check, places) in enumerate(drawn):
         until = clock.share(len(drawn) - turn)
         readings = _taken(check, places, until, partial(clock.left, most, asked))
-        at, worst = max(readings, key=lambda one: _badness(one[1]))
+        at, worst = max(readings, key=lambda entry: _badness(entry[1]))
         numbers += len(readings)
         asked += len(places)
         title = f"{check.group}: {check.quantity}"
@@ -148,14 +148,14 @@ def _taken(
     check: Check, places: Sequence[Place], until: float, left: Callable[[int], str]
 ) -> list[tuple[Place, Reading]]:
     """The numbers at these places again, in their order: one, and further ones until then."""
-    found: list[tuple[Place, Reading]] = []
+    readings: list[tuple[Place, Reading]] = []
     for count, place in enumerate(places):
-        if found and time.monotonic() > until:
+        if readings and time.monotonic() > until:
             break
         _progress(f"{check.group}: {check.quantity}, {count} of {len(places)}{left(count)}")
-        found.append((place, check.measure(place)))
+        readings.append((place, check.measure(place)))
     _progress("")
-    return found
+    return readings
 
 
 def _progress(text: str) -> None:
@@ -179,8 +179,8 @@ def _line(title: str, *cells: str) -> None:
 def _unchanged(oracle: Oracle) -> None:
     """Numbers of other inputs are no deviation: what has changed is said by its digest."""
     named = [*oracle.tasks, *([oracle.control] if oracle.control else [])]
-    found = changes(oracle.inputs, named, oracle.fingerprint() if oracle.pretrained else "")
-    told: Iterator[str] = (f"{path} was {before} and is {now}" for path, before, now in found)
-    text = "; ".join(told)
+    changed = changes(oracle.inputs, named, oracle.fingerprint() if oracle.pretrained else "")
+    lines: Iterator[str] = (f"{path} was {before} and is {now}" for path, before, now in changed)
+    text = "; ".join(lines)
     if text:
         raise InputError(f"was computed from other inputs: {text}", oracle.run, "the digests of inputs.toml")

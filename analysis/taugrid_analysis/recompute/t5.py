@@ -33,20 +33,20 @@ def states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tens
     config: Any = model.config
 
     def of(stack: str, **given: object) -> Tensor:
-        own = {name.removeprefix(f"{stack}."): v for name, v in p.items() if name.startswith(f"{stack}.")}
-        own["embed_tokens.weight"] = p["shared.weight"]
-        found: Tensor = functional_call(model.get_submodule(stack), own, (), given).last_hidden_state
-        return found
+        weights = {name.removeprefix(f"{stack}."): v for name, v in p.items() if name.startswith(f"{stack}.")}
+        weights["embed_tokens.weight"] = p["shared.weight"]
+        output: Tensor = functional_call(model.get_submodule(stack), weights, (), given).last_hidden_state
+        return output
 
     memory = of("encoder", input_ids=ids, attention_mask=used)
-    found = of(
+    hidden = of(
         "decoder",
         input_ids=given,
         encoder_hidden_states=memory,
         encoder_attention_mask=used,
         use_cache=False,
     )
-    return found * (config.d_model**-0.5 if config.scale_decoder_outputs else 1.0)
+    return hidden * (config.d_model**-0.5 if config.scale_decoder_outputs else 1.0)
 
 
 def word_rows(p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,9 +58,9 @@ def word_rows(p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
 def _place(name: str) -> tuple[int, int, int]:
     """Stack (−1: neither), block (of a last norm −1) and number of the layer in it."""
     stack = name.split(".")[0]
-    found = re.search(r"block\.(\d+)\.layer\.(\d+)\.", name)
+    match = re.search(r"block\.(\d+)\.layer\.(\d+)\.", name)
     number = STACKS.index(stack) if stack in STACKS else -1
-    return (number, int(found[1]), int(found[2])) if found else (number, -1, 0)
+    return (number, int(match[1]), int(match[2])) if match else (number, -1, 0)
 
 
 def stage(name: str, config: PreTrainedConfig) -> int:
@@ -68,12 +68,12 @@ def stage(name: str, config: PreTrainedConfig) -> int:
 
     The encoder's last norm is the decoder's beginning.
     """
-    told: Any = config
+    settings: Any = config
     stack, block, _ = _place(name)
     if stack < 0:
-        return 0 if name == "shared.weight" else told.num_layers + told.num_decoder_layers + 1
-    end = told.num_layers + (told.num_decoder_layers if stack == 1 else 0)
-    return end + 1 if block < 0 else stack * int(told.num_layers) + block + 1
+        return 0 if name == "shared.weight" else settings.num_layers + settings.num_decoder_layers + 1
+    end = settings.num_layers + (settings.num_decoder_layers if stack == 1 else 0)
+    return end + 1 if block < 0 else stack * int(settings.num_layers) + block + 1
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -96,22 +96,22 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
     """θ0 drawn as Hugging Face draws it: normal, gains of norms initializer_factor."""
-    told: Any = config
+    settings: Any = config
     generator = torch.Generator().manual_seed(seed)
     deviations = {
-        ".q.": (told.d_model * told.d_kv) ** -0.5,
-        ".o.": (told.num_heads * told.d_kv) ** -0.5,
-        ".wo.": told.d_ff**-0.5,
+        ".q.": (settings.d_model * settings.d_kv) ** -0.5,
+        ".o.": (settings.num_heads * settings.d_kv) ** -0.5,
+        ".wo.": settings.d_ff**-0.5,
         "shared.": 1.0,
         "lm_head.": 1.0,
     }
-    found = {}
+    theta = {}
     for name in in_order(parameters):
         values = torch.zeros(parameters[name].shape, dtype=torch.float32)
         if "layer_norm" in name:
-            values.fill_(told.initializer_factor)
+            values.fill_(settings.initializer_factor)
         else:
-            deviation = next((v for part, v in deviations.items() if part in name), told.d_model**-0.5)
-            values.normal_(0, told.initializer_factor * deviation, generator=generator)
-        found[name] = values
-    return found
+            deviation = next((v for part, v in deviations.items() if part in name), settings.d_model**-0.5)
+            values.normal_(0, settings.initializer_factor * deviation, generator=generator)
+        theta[name] = values
+    return theta

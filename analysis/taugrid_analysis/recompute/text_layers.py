@@ -21,8 +21,8 @@ Hook = Callable[[Any, Any, Any], Any]
 
 
 def _first(output: Any) -> Tensor:
-    found: Tensor = output[0] if isinstance(output, tuple) else output
-    return found
+    tensor: Tensor = output[0] if isinstance(output, tuple) else output
+    return tensor
 
 
 def _is_t5(model: torch.nn.Module) -> bool:
@@ -57,19 +57,19 @@ def _hooked(hooks: list[tuple[torch.nn.Module, Hook]]) -> Iterator[None]:
 
 def states(model: Any, x: Tensor, encode: Callable[[], Tensor]) -> list[Tensor]:
     """The states of every stage, and at the end the features that `encode` gives of these texts."""
-    found: dict[int, Tensor] = {}
+    by_stage: dict[int, Tensor] = {}
     memory: list[Tensor] = []
 
     def keep(place: int) -> Hook:
         def hook(_module: object, _inputs: object, output: object) -> None:
-            found[place] = _first(output)
+            by_stage[place] = _first(output)
 
         return hook
 
     every = stages(model)
     hooks = [(module, keep(place)) for place, module in enumerate(every)]
     if _is_t5(model):  # whose embedding the decoder calls, too
-        hooks[0] = (model.encoder.block[0], lambda _module, inputs, _output: found.update({0: inputs[0]}))
+        hooks[0] = (model.encoder.block[0], lambda _module, inputs, _output: by_stage.update({0: inputs[0]}))
         hooks.append((model.encoder.final_layer_norm, lambda *passed: memory.append(_first(passed[2]))))
     with _hooked(hooks):
         last = encode()
@@ -77,8 +77,8 @@ def states(model: Any, x: Tensor, encode: Callable[[], Tensor]) -> list[Tensor]:
 
     def whole(place: int) -> Tensor:
         if decodes(model, place):
-            return torch.cat([found[place], memory[0] * used], 1)
-        return found[place] * used
+            return torch.cat([by_stage[place], memory[0] * used], 1)
+        return by_stage[place] * used
 
     return [*map(whole, range(len(every))), last]
 

@@ -43,8 +43,8 @@ ANSWERING: dict[str, Any] = {"t5": t5, **dict.fromkeys(decoder.TYPES, decoder)} 
 
 def config_of(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return told
+    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return config
 
 
 def is_t5(folder: Path) -> bool:
@@ -68,8 +68,8 @@ def masked(folder: Path) -> bool:
     """Whether it is a masked language model: its config.json names one and no module pools its tokens."""
     if (folder / "modules.json").is_file():
         return False
-    told = config_of(folder)
-    return str((told.get("architectures") or [""])[0]).endswith(("ForMaskedLM", "ForPreTraining"))
+    config = config_of(folder)
+    return str((config.get("architectures") or [""])[0]).endswith(("ForMaskedLM", "ForPreTraining"))
 
 
 def load(folder: Path, weights: bool = True) -> torch.nn.Module:
@@ -82,16 +82,16 @@ def load(folder: Path, weights: bool = True) -> torch.nn.Module:
         return kind.from_config(AutoConfig.from_pretrained(folder), **options)
 
     if is_t5(folder):
-        made = make(AutoModelForSeq2SeqLM)
+        loaded = make(AutoModelForSeq2SeqLM)
     elif is_decoder(folder):
-        made = make(AutoModelForCausalLM)
+        loaded = make(AutoModelForCausalLM)
     elif masked(folder):
-        made = make(AutoModelForMaskedLM)
-        if not made.config.tie_word_embeddings:  # its decoder has biases of its own
-            made.get_submodule(HEADS[made.config.model_type].rstrip(".")).bias = None
+        loaded = make(AutoModelForMaskedLM)
+        if not loaded.config.tie_word_embeddings:  # its decoder has biases of its own
+            loaded.get_submodule(HEADS[loaded.config.model_type].rstrip(".")).bias = None
     else:
-        made = make(AutoModel, add_pooling_layer=False)
-    model: torch.nn.Module = made
+        loaded = make(AutoModel, add_pooling_layer=False)
+    model: torch.nn.Module = loaded
     return model
 
 
@@ -101,8 +101,8 @@ def mean_pooled(folder: Path) -> bool:
     modules = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     for module in modules:
         if module["type"].endswith(".Pooling"):
-            told = json.loads((folder / module["path"] / "config.json").read_text(encoding="utf-8"))
-            return bool(told.get("pooling_mode_mean_tokens", told.get("pooling_mode") == "mean"))
+            pooling = json.loads((folder / module["path"] / "config.json").read_text(encoding="utf-8"))
+            return bool(pooling.get("pooling_mode_mean_tokens", pooling.get("pooling_mode") == "mean"))
     return True
 
 
@@ -141,8 +141,8 @@ def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) 
         h: Tensor = functional_call(model, p, (), given).last_hidden_state
         return (h * used[:, :, None]).sum(1) / used.sum(1, keepdim=True) if mean else h[:, 0]
     inside = f"{config.model_type}."
-    own = {name.removeprefix(inside): value for name, value in p.items() if name.startswith(inside)}
-    states: Tensor = functional_call(model.get_submodule(inside[:-1]), own, (), given).last_hidden_state
+    inner = {name.removeprefix(inside): value for name, value in p.items() if name.startswith(inside)}
+    states: Tensor = functional_call(model.get_submodule(inside[:-1]), inner, (), given).last_hidden_state
     state = (states * at_mask[:, :, None]).sum(1)
     within = top + ("transform." if config.model_type == "bert" else "")
     norm = within + ("LayerNorm" if config.model_type == "bert" else "layer_norm")
@@ -172,7 +172,7 @@ def vocabulary(p: dict[str, Tensor]) -> Tensor:
 
 
 PARTS = ("word_embeddings", "position_embeddings", "token_type_embeddings", "embeddings.LayerNorm")
-LAYER = [f"self.{one}.{kind}" for kind in ("weight", "bias") for one in ("query", "key", "value")]
+LAYER = [f"self.{name}.{kind}" for kind in ("weight", "bias") for name in ("query", "key", "value")]
 LAYER += ["attention.output.dense", "attention.output.LayerNorm", "intermediate.dense"]
 HEAD = (r"\.dense\.", r"LayerNorm|layer_norm", r"decoder\.weight", "bias")
 
@@ -220,7 +220,7 @@ def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tens
     if config.model_type in ANSWERING:
         return ANSWERING[config.model_type].random_theta(seed, config, parameters)
     generator = torch.Generator().manual_seed(seed)
-    found = {}
+    theta = {}
     for name in in_order(parameters):
         values = torch.zeros(parameters[name].shape, dtype=torch.float32)
         if "LayerNorm" in name or "layer_norm" in name:
@@ -230,5 +230,5 @@ def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tens
         padding = config.pad_token_id or 0
         if "word_embeddings" in name or ("position_embeddings" in name and config.model_type == "roberta"):
             values[padding] = 0
-        found[name] = values
-    return found
+        theta[name] = values
+    return theta

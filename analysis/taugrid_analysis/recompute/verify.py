@@ -32,7 +32,7 @@ def verify(run: Path) -> int:
     that were written. Files of versions that kept no digest hold where they can be read.
     """
     folder = run.parent if run.is_file() else run
-    found = inputs(folder)
+    run_inputs = inputs(folder)
     results = folder / "results.h5"
     damaged = 0
     kinds: list[tuple[str, list[Path], Callable[[Path], None]]] = [
@@ -49,7 +49,7 @@ def verify(run: Path) -> int:
     read = recorded(folder)
     tasks = [Path(name).stem for name in read if name.endswith(".h5")]
     try:
-        others = list(changes(found, tasks, ""))
+        others = list(changes(run_inputs, tasks, ""))
     except InputError as error:  # an input that is gone is no damage of the run
         print(line(f"inputs       {error}"))
         others = []
@@ -66,16 +66,16 @@ def require_as_committed(unit: Path) -> None:
         content = unit.read_bytes()
         length = int.from_bytes(content[:WORD], "little")
         header = json.loads(content[WORD : WORD + length])
-        told = header.pop("__metadata__", {})
+        metadata = header.pop("__metadata__", {})
         numbers = memoryview(content)[WORD + length :]
         state = BASIS
         for name in sorted(header, key=str.encode):
             begin, end = header[name]["data_offsets"]
             state = fnv1a(numbers[begin:end], fnv1a(name.encode(), state))
         whole = len(numbers) == max((header[name]["data_offsets"][1] for name in header), default=0)
-        digest = told.get("digest", "")
+        digest = metadata.get("digest", "")
         problem = "" if whole and digest in ("", f"{state:016x}") else "is damaged"
-        key = told.get("key", "")
+        key = metadata.get("key", "")
         if not problem and key and key.replace("/", "__") != unit.stem:
             problem = f"is the unit {key}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

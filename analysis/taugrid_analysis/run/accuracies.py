@@ -42,8 +42,8 @@ class Accuracies:
     def rows_of(self, task: int) -> Array | None:
         if self.rows is None:
             return None
-        found = self.rows[task] if self.rows.ndim == 2 else self.rows
-        return np.asarray(found[found >= 0])
+        rows = self.rows[task] if self.rows.ndim == 2 else self.rows
+        return np.asarray(rows[rows >= 0])
 
 
 def accuracies(results: Results, group: str, name: str, variable: str) -> Accuracies | None:
@@ -98,5 +98,5 @@ def paired_points(
         return None
     if not np.array_equal(rows[0], rows[1]):
         return None
-    found = first.correct.of(*place), second.correct.of(*(other if other is not None else (task,)))
-    return found if len(found[0]) == len(found[1]) else None
+    right = first.correct.of(*place), second.correct.of(*(other if other is not None else (task,)))
+    return right if len(right[0]) == len(right[1]) else None

@@ -54,8 +54,8 @@ def read(store: Store, path: str, accuracy: Array) -> Correct | None:
     if np.any(bits & beyond):
         raise InputError("has bits beyond its points", store.where(where), "rows padded with zero bits")
     share = shares(bits, points)
-    told = np.asarray(accuracy, dtype=float)
-    if np.any(np.abs(share - told)[np.isfinite(share) & np.isfinite(told)] > TOLERANCE):
+    stored = np.asarray(accuracy, dtype=float)
+    if np.any(np.abs(share - stored)[np.isfinite(share) & np.isfinite(stored)] > TOLERANCE):
         raise InputError("disagrees with the accuracies", store.where(where), f"those of /{path.lstrip('/')}")
     return Correct(bits, points)
 

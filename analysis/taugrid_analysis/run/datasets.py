@@ -43,42 +43,44 @@ class Reader:
         coordinates = dict(self._axes(path, known, sizes))
         variables = {}
         for key, variable in known.variables.items():
-            found = f"{path}/{variable.path or key}"
+            array_path = f"{path}/{variable.path or key}"
             of_nothing = "pair" in variable.dims and not sizes["pair"]
-            if not variable.needed and (of_nothing or not self._store.has(found)):
+            if not variable.needed and (of_nothing or not self._store.has(array_path)):
                 continue
             if variable.whole or key in extra:
-                variables[key] = self._variable(found, variable, sizes)
+                variables[key] = self._variable(array_path, variable, sizes)
         for key in self._store.names(path):
-            stored = {variable.path or own for own, variable in known.variables.items()}
+            stored = {variable.path or variable_key for variable_key, variable in known.variables.items()}
             if key not in stored and key not in known.axes and self._store.is_array(f"{path}/{key}"):
                 variables |= self._unknown(path, key, sizes)
         used = {dim for variable in variables.values() for dim in variable.dims} | set(coordinates)
         coordinates |= {dim: labels for dim, labels in self._labels.items() if dim in used}
-        made = xr.Dataset(variables, coordinates, self._attributes(path, known))
-        made.encoding["source"] = path
-        return made
+        dataset = xr.Dataset(variables, coordinates, self._attributes(path, known))
+        dataset.encoding["source"] = path
+        return dataset
 
     def _attributes(self, path: str, group: Group) -> dict[str, Any]:
         """As they are stored; those that the group needs are there, and numbers are numbers."""
-        found = self._store.attributes(path)
+        attributes = self._store.attributes(path)
         for name, meaning in {**group.words, **group.numbers}.items():
-            found[name] = label(self._store.attribute(path, name, meaning))
+            attributes[name] = label(self._store.attribute(path, name, meaning))
         for name in group.numbers:
             try:
-                found[name] = float(found[name])
+                attributes[name] = float(attributes[name])
             except ValueError:
-                raise InputError(f"{name} is {found[name]}", self._store.where(path), "a number") from None
-        return found
+                raise InputError(
+                    f"{name} is {attributes[name]}", self._store.where(path), "a number"
+                ) from None
+        return attributes
 
     def _axes(self, path: str, group: Group, sizes: dict[str, int]) -> Mapping[str, Any]:
-        found = {}
+        axes = {}
         for name, dims in group.axes.items():
             values = self._store.increasing(f"{path}/{name}", group.least)
             for dim in dims:
                 sizes[dim] = len(values)
-                found[dim] = values
-        return found
+                axes[dim] = values
+        return axes
 
     def _variable(self, path: str, variable: Variable, sizes: dict[str, int]) -> xr.Variable:
         values = self._store.array(path, tuple(sizes.get(dim) for dim in variable.dims))
@@ -92,8 +94,8 @@ class Reader:
 
     def _unknown(self, path: str, key: str, sizes: dict[str, int]) -> dict[str, xr.Variable]:
         """Reads it by the labels of its dimensions; one that repeats is numbered. Nothing without labels."""
-        found = f"{path}/{key}"
-        labels, shape = self._store.labels(found), self._store.shape(found)
+        array_path = f"{path}/{key}"
+        labels, shape = self._store.labels(array_path), self._store.shape(array_path)
         if not all(labels) or len(labels) != len(shape):
             return {}
         dims = [
@@ -106,7 +108,7 @@ class Reader:
         ]
         sizes |= dict(zip(renamed, shape, strict=True))
         try:
-            values = self._store.array(found, shape)
+            values = self._store.array(array_path, shape)
         except InputError:  # text: no number to show
             return {}
-        return {key: xr.Variable(renamed, values, self._store.attributes(found))}
+        return {key: xr.Variable(renamed, values, self._store.attributes(array_path))}

@@ -68,10 +68,10 @@ def added(results: Results, first: Sum, second: Sum) -> Difference:
     """Two sums of all task vectors, the first less the second."""
     both, places = [], []
     for name, alpha in (first, second):
-        found = accuracies.accuracies(results, "addition", name, "test_accuracy")
+        accuracy = accuracies.accuracies(results, "addition", name, "test_accuracy")
         data = results.data("addition", name)
-        assert found is not None and data is not None
-        both.append(found)
+        assert accuracy is not None and data is not None
+        both.append(accuracy)
         wanted = float(data["chosen_alpha"]) if alpha is None else alpha
         places.append(means.place_of(data["alpha"].to_numpy(), wanted))
     if None in places:
@@ -84,10 +84,10 @@ def merged(results: Results, first: str, second: str) -> Difference:
     """Two merged models, METHOD/REGIME, each at its chosen α, the first less the second."""
     both, places = [], []
     for name in (first, second):
-        found = accuracies.accuracies(results, "merging", name, "test_accuracy")
+        accuracy = accuracies.accuracies(results, "merging", name, "test_accuracy")
         data = results.data("merging", name)
-        assert found is not None and data is not None
-        both.append(found)
+        assert accuracy is not None and data is not None
+        both.append(accuracy)
         places.append(means.place_of(data["alpha"].to_numpy(), float(data["coefficient"])))
     return _difference(both[0], both[1], places[0], places[1])
 

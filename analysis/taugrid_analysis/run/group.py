@@ -49,7 +49,7 @@ class Group:
     @property
     def of_pairs(self) -> bool:
         """Whether what it tells is of pairs alone."""
-        return any(one.needed and "pair" in one.dims for one in self.variables.values())
+        return any(variable.needed and "pair" in variable.dims for variable in self.variables.values())
 
 
 def alike(dims: Dims, *names: str, needed: bool = True) -> dict[str, Variable]:

@@ -26,7 +26,7 @@ def of_class(run: Run, task: int, name: str, rows: Array) -> Array | None:
     try:
         if not store.has("/class_names"):
             return None
-        names = [label(one) for one in store.table("/class_names")]
+        names = [label(entry) for entry in store.table("/class_names")]
         if name not in names:
             return None
         labels = store.array("/test/labels", (None,)).astype(int)

@@ -57,8 +57,8 @@ def missing_numbers(results: Results) -> list[Missing]:
                     if key not in attributes:
                         miss(f"/{group}/R, attribute {key}", ATTRIBUTES[key], name)
     order = {name: place for place, name in enumerate(ORDER)}
-    found = [Missing(path, tuple(names), follows) for (path, follows), names in missing.items()]
-    return sorted(found, key=lambda lack: order.get(_group(lack.path), len(order)))
+    entries = [Missing(path, tuple(names), follows) for (path, follows), names in missing.items()]
+    return sorted(entries, key=lambda lack: order.get(_group(lack.path), len(order)))
 
 
 def _group(path: str) -> str:

@@ -38,9 +38,11 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        found = self.results
-        count = len(found.pairs)
-        return f"<Run {found.path}: {len(found.tasks)} tasks, {count} pairs, {', '.join(found.regimes)}>"
+        results = self.results
+        count = len(results.pairs)
+        return (
+            f"<Run {results.path}: {len(results.tasks)} tasks, {count} pairs, {', '.join(results.regimes)}>"
+        )
 
     def close(self) -> None:
         self.results.close()

@@ -47,9 +47,9 @@ class Regime:
 
 def described(name: str, attributes: Callable[[str], Mapping[str, Any]]) -> Regime:
     """A regime by the attributes of /single_task/NAME or /multitask/NAME; `attributes(path)` has them."""
-    own, joint = attributes(f"single_task/{name}"), attributes(f"multitask/{name}")
-    if "vectors_of" in own and "linear" in own:
-        return Regime(bool(own["linear"]), label(own["vectors_of"]))
+    single, joint = attributes(f"single_task/{name}"), attributes(f"multitask/{name}")
+    if "vectors_of" in single and "linear" in single:
+        return Regime(bool(single["linear"]), label(single["vectors_of"]))
     if "single" in joint and "linear" in joint:
         return Regime(bool(joint["linear"]), "", label(joint["single"]))
     linear = name in {*_LINEARISED, "linear", "multitask_linear"} or name.startswith("tau_jp")
@@ -61,10 +61,10 @@ def described(name: str, attributes: Callable[[str], Mapping[str, Any]]) -> Regi
 def crops(configuration: Mapping[str, Any], regime: str) -> bool:
     """Whether training saw random crops, by a run's config.toml; programs before schema 2 had none."""
     section = configuration.get("finetune", {})
-    own = section.get(regime, {})
-    told = {**section, **(own if isinstance(own, dict) else {})}
-    found = [value for key, value in told.items() if "crop" in key]
-    return any(value not in (False, 0, 1, "", "off", "none", [1, 1]) for value in found)
+    override = section.get(regime, {})
+    settings = {**section, **(override if isinstance(override, dict) else {})}
+    values = [value for key, value in settings.items() if "crop" in key]
+    return any(value not in (False, 0, 1, "", "off", "none", [1, 1]) for value in values)
 
 
 def ordered(names: set[str]) -> list[str]:

@@ -56,11 +56,11 @@ class Results:
         of_data = "/tasks/data" if self._store.has("/tasks/data") else "/tasks/name"
         self.sources = [label(name) for name in self._store.table(of_data)]  # the names of their data
         self.classes = self._store.array("/tasks/classes", (len(self.tasks),)).astype(int)
-        told = self._store.has("/tasks/metric")  # of tasks that are answered by texts
-        metrics = self._store.table("/tasks/metric") if told else ["accuracy"] * len(self.tasks)
+        has_metric = self._store.has("/tasks/metric")  # of tasks that are answered by texts
+        metrics = self._store.table("/tasks/metric") if has_metric else ["accuracy"] * len(self.tasks)
         self.metrics = [label(name) for name in metrics]
-        told = self._store.has("/tasks/group")
-        named = self._store.table("/tasks/group") if told else [""] * len(self.tasks)
+        has_group = self._store.has("/tasks/group")
+        named = self._store.table("/tasks/group") if has_group else [""] * len(self.tasks)
         self.groups = [label(name) for name in named]  # as the data sets name them, "" where they do not
         for name in self.tasks:
             if self.tasks.count(name) > 1:
@@ -101,8 +101,8 @@ class Results:
 
     def twin(self, group: str, regime: str) -> xr.Dataset | None:
         """The group of a regime, or of one with the same task vectors: cosines and J(x)τ are alike."""
-        own, other = self.data(group, regime), self.same_vectors(regime)
-        return own if own is not None or other is None else self.data(group, other)
+        data, other = self.data(group, regime), self.same_vectors(regime)
+        return data if data is not None or other is None else self.data(group, other)
 
     def regime(self, name: str) -> Regime:
         """What a regime is, as the file says."""
@@ -215,8 +215,8 @@ class Results:
         return [part for part in self.provenance().get("hosts", "").split(", ") if part]
 
     def seeds(self) -> list[str]:
-        found = self.provenance()
-        joined = found.get("seeds", found.get("seed", ""))
+        provenance = self.provenance()
+        joined = provenance.get("seeds", provenance.get("seed", ""))
         return [part for part in joined.replace(",", " ").split() if part]
 
     def model(self) -> Model | None:
@@ -264,13 +264,13 @@ class Results:
         readable = f"1 to {NEWEST}, which this program reads"
         if "schema_version" not in attributes:
             raise InputError("attribute schema_version is missing", self.path, readable)
-        found = label(attributes["schema_version"])
-        if found not in {str(version) for version in range(1, NEWEST + 1)}:
-            raise InputError(f"schema_version is {found}", self.path, readable)
+        schema = label(attributes["schema_version"])
+        if schema not in {str(version) for version in range(1, NEWEST + 1)}:
+            raise InputError(f"schema_version is {schema}", self.path, readable)
         for name in ROOT_ATTRIBUTES:
             if name not in attributes:
                 raise InputError(f"attribute {name} is missing", self.path, "a complete results.h5")
-        return int(found)
+        return int(schema)
 
     def _pairs(self) -> Array:
         """[P,2]: those that were measured, if any, in the file's order, either task first."""
@@ -279,13 +279,13 @@ class Results:
         if not self._store.has(path) and (count == 1 or not any(self._store.has(name) for name in of_pairs)):
             return np.empty((0, 2), dtype=int)
         where = self._store.where(path)
-        found = self._store.array(path, (None, 2))
-        if found.dtype.kind not in "iu" or np.any((found < 0) | (found >= count)):
+        pairs = self._store.array(path, (None, 2))
+        if pairs.dtype.kind not in "iu" or np.any((pairs < 0) | (pairs >= count)):
             raise InputError("holds no tasks' numbers", where, f"whole numbers below {count}")
-        sides = [frozenset(pair) for pair in found.tolist()]
+        sides = [frozenset(pair) for pair in pairs.tolist()]
         if len(set(sides)) < len(sides) or any(len(side) < 2 for side in sides):
             raise InputError("lists a pair twice, or a task with itself", where, "pairs of tasks")
-        return found.astype(int)
+        return pairs.astype(int)
 
     def _start(self) -> str:
         """θ0's name: as its accuracies are stored, else as /model states it."""
@@ -294,11 +294,11 @@ class Results:
         return stored[0] if stored else model.init if model is not None else STARTS[0]
 
     def _regimes(self) -> list[str]:
-        found: set[str] = set()
+        names: set[str] = set()
         for group in BY_REGIME:
-            found |= {
+            names |= {
                 name
                 for name in self._store.names(group)
                 if name not in STARTS and not self.regime(name).joint
             }
-        return ordered(found)
+        return ordered(names)

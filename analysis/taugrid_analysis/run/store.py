@@ -81,11 +81,11 @@ class Store:
         """What stands below a group, or nothing."""
         node = self._at(group)
         with self._reading(group):
-            found = [str(name) for name in node] if isinstance(node, h5py.Group) else []
-        for name in found:
+            names = [str(name) for name in node] if isinstance(node, h5py.Group) else []
+        for name in names:
             if visible(name) != name:
                 raise InputError(f"has the name {visible(name)}", self.where(group), "names without controls")
-        return found
+        return names
 
     def is_array(self, path: str) -> bool:
         return isinstance(self._at(path), h5py.Dataset)
@@ -97,21 +97,21 @@ class Store:
         """The attributes of a group or data set: texts as str, everything else as it is stored."""
         node = self._at(path)
         if path not in self._attributes:
-            found = {}
+            attributes = {}
             with self._reading(path):
                 stored = dict(node.attrs) if node is not None else {}
             for name, value in stored.items():
                 kind = getattr(value, "dtype", np.dtype(float)).kind
                 textual = isinstance(value, bytes | str) or kind in "OSU"
-                found[str(name)] = label(value) if textual else value
-            self._attributes[path] = found
+                attributes[str(name)] = label(value) if textual else value
+            self._attributes[path] = attributes
         return dict(self._attributes[path])
 
     def attribute(self, path: str, name: str, expected: str) -> Any:
-        found = self.attributes(path)
-        if name not in found:
+        attributes = self.attributes(path)
+        if name not in attributes:
             raise InputError(f"attribute {name} is missing", self.where(path), expected)
-        return found[name]
+        return attributes[name]
 
     def _node(self, path: str) -> h5py.Dataset:
         node = self._at(path)

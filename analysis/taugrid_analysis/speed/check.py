@@ -21,18 +21,18 @@ FAILS = ("invalid", "slower", "suspicious")
 
 def system(path: Path, side: Side, name: str | None) -> System:
     systems = references.read(path)
-    found = references.choose(systems, side, name)
-    names = ", ".join(one.name for one in systems)
-    if found is None and name is not None:
+    chosen = references.choose(systems, side, name)
+    names = ", ".join(entry.name for entry in systems)
+    if chosen is None and name is not None:
         raise InputError(f"has no system {name}", path, f"one of {names}")
-    if found is None:
+    if chosen is None:
         here = f"host {side.about('host_name')}, processor {side.about('processor')}"
         raise InputError(
             f"no system matches {side.path} ({here}, threads {side.about('threads')})",
             path,
             f"--system with one of {names}, or a new one by --write-references",
         )
-    return found
+    return chosen
 
 
 def samples(side: Side, case: str, quantity: str, clock: str) -> list[Floats]:
@@ -66,7 +66,7 @@ def judge(reference: Reference, middle: float, interval: noise.Interval | None) 
 
 def table(side: Side, chosen: System) -> tuple[Table, bool]:
     """Returns the table, and whether something failed."""
-    known = {one.case: one for one in chosen.references if one.ranks == side.ranks}
+    known = {reference.case: reference for reference in chosen.references if reference.ranks == side.ranks}
     if not set(known) & set(side.cases()):
         raise InputError(
             f"system {chosen.name} has no reference for its cases at ranks = {side.ranks}",

@@ -39,21 +39,21 @@ def add(commands: Any) -> None:
     """To argparse's subcommands."""
 
     def command(name: str, summary: str, more: str = "", exits: str = EXITS) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = commands.add_parser(
+        subparser: argparse.ArgumentParser = commands.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {more}", epilog=exits
         )
-        made.add_argument("--format", choices=sorted(RENDERERS), default="text")
-        return made
+        subparser.add_argument("--format", choices=sorted(RENDERERS), default="text")
+        return subparser
 
-    def picture(made: argparse.ArgumentParser) -> None:
-        made.add_argument("--out", type=Path, metavar="FILE.png", help="also a plot: png, svg or pdf")
+    def picture(subparser: argparse.ArgumentParser) -> None:
+        subparser.add_argument("--out", type=Path, metavar="FILE.png", help="also a plot: png, svg or pdf")
 
-    def clock(made: argparse.ArgumentParser, of: str = "") -> None:
+    def clock(subparser: argparse.ArgumentParser, of: str = "") -> None:
         summary = f"{of}cpu: of all threads, for a busy machine"
-        made.add_argument("--time", choices=("wall", "cpu"), default="wall", help=summary)
+        subparser.add_argument("--time", choices=("wall", "cpu"), default="wall", help=summary)
 
-    def tolerance(made: argparse.ArgumentParser) -> None:
-        made.add_argument(
+    def tolerance(subparser: argparse.ArgumentParser) -> None:
+        subparser.add_argument(
             "--tolerance", type=_part, default=0.05, metavar="PART", help="of the time; default 0.05, as 5%%"
         )
 
@@ -145,9 +145,9 @@ def _compare(options: argparse.Namespace) -> int:
 
     rule = compare.Rule(options.tolerance, options.alpha, options.time, options.common)
     baseline = samples.read(options.baseline)
-    found = [compare.table(baseline, samples.read(path), rule) for path in options.current]
-    _print(options, [table for table, _ in found])
-    return int(any(failed for _, failed in found))
+    results = [compare.table(baseline, samples.read(path), rule) for path in options.current]
+    _print(options, [table for table, _ in results])
+    return int(any(failed for _, failed in results))
 
 
 def _check(options: argparse.Namespace) -> int:

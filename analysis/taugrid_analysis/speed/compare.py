@@ -43,19 +43,19 @@ def lines(baseline: Side, current: Side, rule: Rule) -> list[Line]:
         names = [name for name in names if name in baseline.cases() and name in current.cases()]
     if not set(baseline.cases()) & set(current.cases()):
         raise InputError(f"has no case in common with {baseline.path}", current.path, "the same cases")
-    found = {name: _unmeasured(name, baseline, current) for name in names}
-    measured = [name for name in names if found[name] is None]
+    unmeasured = {name: _unmeasured(name, baseline, current) for name in names}
+    measured = [name for name in names if unmeasured[name] is None]
     changes = {
         name: noise.difference(baseline.seconds(name, rule.clock), current.seconds(name, rule.clock))
         for name in measured
     }
     tested = [name for name in measured if changes[name].p is not None]
     chances = dict(zip(tested, noise.holm([changes[name].p or 0.0 for name in tested]), strict=True))
-    made = [
-        found[name] or _line(name, baseline, current, rule, changes[name], chances.get(name))
+    compared = [
+        unmeasured[name] or _line(name, baseline, current, rule, changes[name], chances.get(name))
         for name in names
     ]
-    return sorted(made, key=lambda line: FIRST.get(line.verdict, len(FIRST)))
+    return sorted(compared, key=lambda line: FIRST.get(line.verdict, len(FIRST)))
 
 
 def _unmeasured(case: str, baseline: Side, current: Side) -> Line | None:
@@ -134,7 +134,7 @@ def _excuse(
 
 def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
     """Returns the table, and whether something failed."""
-    found = lines(baseline, current, rule)
+    compared = lines(baseline, current, rule)
     clock = "wall" if rule.clock == "wall" else "CPU"
     result = Table(
         "compare",
@@ -153,7 +153,7 @@ def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
             Column("note"),
         ],
     )
-    for line in found:
+    for line in compared:
         low, high = line.interval or (None, None)
         times: list[Value] = [None if s is None else 1e3 * s for s in (line.baseline, line.current)]
         result.rows.append(
@@ -170,7 +170,7 @@ def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
                 line.note,
             ]
         )
-    bad = [line for line in found if line.verdict in FAILS]
+    bad = [line for line in compared if line.verdict in FAILS]
     result.notes += machine.notes(baseline, current)
     result.notes.append(
         f"slower: ratio above {1 + rule.tolerance:g}, also with the machine's own loss taken out, and p below"
@@ -178,7 +178,7 @@ def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
         f" {100 * noise.LEVEL:g} % interval of this ratio alone. unclear: beyond the tolerance, but within"
         " noise, or of too few calls, or the machine may have done it."
     )
-    unclear = sum(line.verdict == "unclear" for line in found)
+    unclear = sum(line.verdict == "unclear" for line in compared)
     few = min(len(baseline.calls), len(current.calls)) < noise.CALLS
     said = ", ".join(f"{line.case} {line.verdict}" for line in bad)
     result.notes.append(

@@ -22,7 +22,7 @@ TIMES = {"wall": "wall time", "longest": "longest rank's units"}
 
 def draw_history(series: list[Series], tolerance: float) -> Figure:
     """A panel a case: medians with the middle half of the repetitions; a mark on a last one that left."""
-    cases = list(dict.fromkeys(one.case for one in series))
+    cases = list(dict.fromkeys(curve.case for curve in series))
     where = history.places(series)
     columns = min(COLUMNS, len(cases))
     rows = -(-len(cases) // columns)
@@ -31,8 +31,8 @@ def draw_history(series: list[Series], tolerance: float) -> Figure:
         figure = Figure(figsize=(11.0, 0.6 + 2.1 * rows))
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
         for axes, case in zip(panels, cases, strict=False):
-            for one in (one for one in series if one.case == case):
-                _line(axes, one, tints[where.index(one.place)], tolerance)
+            for curve in (curve for curve in series if curve.case == case):
+                _line(axes, curve, tints[where.index(curve.place)], tolerance)
             axes.set_title(case, loc="left")
             axes.set_ylim(bottom=0)
             axes.margins(x=0.08)
@@ -50,20 +50,20 @@ def draw_history(series: list[Series], tolerance: float) -> Figure:
     return figure
 
 
-def _line(axes: Axes, one: Series, tint: str, tolerance: float) -> None:
-    naive = [point.date.astimezone(UTC).replace(tzinfo=None) for point in one.points]
+def _line(axes: Axes, curve: Series, tint: str, tolerance: float) -> None:
+    naive = [point.date.astimezone(UTC).replace(tzinfo=None) for point in curve.points]
     dates = np.array(naive, dtype="datetime64[s]")
-    values = 1e3 * np.array([np.quantile(point.seconds, [0.25, 0.5, 0.75]) for point in one.points])
+    values = 1e3 * np.array([np.quantile(point.seconds, [0.25, 0.5, 0.75]) for point in curve.points])
     axes.vlines(dates, values[:, 0], values[:, 2], color=tint, alpha=0.4, linewidth=3)
     axes.plot(dates, values[:, 1], color=tint, marker="o", markersize=3.5, linewidth=1.2)
-    mark = one.mark(tolerance)
+    mark = curve.mark(tolerance)
     if mark in ("slower", "faster"):
-        ratio = one.points[-1].median / one.earlier
+        ratio = curve.points[-1].median / curve.earlier
         axes.plot(dates[-1], values[-1, 1], "o", color=style.RED if mark == "slower" else tint, markersize=8)
         axes.annotate(
             f"×{ratio:.2f}", (dates[-1], values[-1, 1]), (-4, -18), textcoords="offset points", ha="right"
         )
-        axes.axhline(1e3 * one.earlier, color=tint, linestyle=":", linewidth=1)
+        axes.axhline(1e3 * curve.earlier, color=tint, linestyle=":", linewidth=1)
 
 
 def draw_scaling(points: list[scaling.Point], weak: bool) -> Figure:

@@ -32,21 +32,21 @@ def tables(path: Path, sacct: Path | None) -> list[Table]:
     with Results(path) as results:
         units, facts, where = results.units(), results.provenance(), results.path
     job = facts.get("SLURM_JOB_ID", "")
-    found = []
+    shown = []
     if any(math.isfinite(unit.joules) for unit in units):
-        found.append(_units(units, facts, where))
+        shown.append(_units(units, facts, where))
     if job and (sacct is not None or shutil.which("sacct")):
         text = _file(sacct) if sacct is not None else _ask(job)
-        found.append(_slurm(job, text, sacct or "sacct"))
+        shown.append(_slurm(job, text, sacct or "sacct"))
     elif sacct is not None:
         raise InputError("the run was no job of Slurm", where, "one whose /provenance has SLURM_JOB_ID")
-    if not found:
+    if not shown:
         raise InputError(
             "nothing counted joules",
             where,
             "a run on a machine with counters, or of Slurm, whose sacct is here or in --sacct FILE",
         )
-    return found
+    return shown
 
 
 def _units(units: list[Unit], facts: dict[str, str], where: Path) -> Table:

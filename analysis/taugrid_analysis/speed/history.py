@@ -82,22 +82,22 @@ def collect(paths: list[Path], clock: str) -> list[Series]:
             else:
                 mine.append(Point(date, seconds, call.context.get("taugrid", "")))
     return [
-        Series(case, place, sorted(found, key=lambda point: point.date), invalid.get((case, place), 0))
-        for (case, place), found in points.items()
-        if found
+        Series(case, place, sorted(entries, key=lambda point: point.date), invalid.get((case, place), 0))
+        for (case, place), entries in points.items()
+        if entries
     ]
 
 
 def _date(path: Path, text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        date = datetime.fromisoformat(text)
     except ValueError:
         raise InputError(f"date is {text}", path, "2026-01-31T12:00:00+00:00") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def places(series: list[Series]) -> list[tuple[str, ...]]:
-    return list(dict.fromkeys(one.place for one in series))
+    return list(dict.fromkeys(curve.place for curve in series))
 
 
 def table(series: list[Series], tolerance: float) -> Table:
@@ -122,25 +122,25 @@ def table(series: list[Series], tolerance: float) -> Table:
             for number, place in enumerate(where, 1)
         ],
     )
-    for one in series:
-        last, several = one.points[-1], len(one.points) > 1
-        earlier = one.earlier if several else None
+    for curve in series:
+        last, several = curve.points[-1], len(curve.points) > 1
+        earlier = curve.earlier if several else None
         numbers: list[Value] = [
             None if earlier is None else 1e3 * earlier,
-            one.spread if several else None,
+            curve.spread if several else None,
             1e3 * last.median,
             None if earlier is None else last.median / earlier,
         ]
-        place: list[Value] = [str(where.index(one.place) + 1)] if len(where) > 1 else []
+        place: list[Value] = [str(where.index(curve.place) + 1)] if len(where) > 1 else []
         day = f"{last.date:%Y-%m-%d}"
         result.rows.append(
-            [one.case, *place, len(one.points), _trend(one), *numbers, day, one.mark(tolerance)]
+            [curve.case, *place, len(curve.points), _trend(curve), *numbers, day, curve.mark(tolerance)]
         )
     result.notes.append(
         f"mark: the last is more than {100 * tolerance:g} % and {WIDTHS:g} spreads away from the median of"
         f" the earlier ones (at least {EARLIER}); spread: their median deviation × {TO_DEVIATION}."
     )
-    wrong = sum(one.invalid for one in series)
+    wrong = sum(curve.invalid for curve in series)
     if wrong:
         result.notes.append(f"{wrong} measurements left out, INVALID or with a time of 0")
     return result
@@ -152,8 +152,8 @@ def _place(place: tuple[str, ...]) -> str:
     return f"{where}, threads {threads}, ranks {ranks}"
 
 
-def _trend(one: Series) -> str:
-    values = np.array([point.median for point in one.points[-TREND:]])
+def _trend(curve: Series) -> str:
+    values = np.array([point.median for point in curve.points[-TREND:]])
     reach = max(float(np.ptp(values)), 0.1 * float(values.min()))  # noise alone does not fill the height
     steps = (values - values.min()) / reach * (len(LEVELS) - 1)
     return "".join(LEVELS[round(float(step))] for step in steps)

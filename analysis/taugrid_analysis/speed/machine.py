@@ -38,12 +38,12 @@ def notes(baseline: Side, current: Side) -> list[str]:
         for key, name in MACHINE.items()
         if baseline.about(key) != current.about(key)
     ]
-    found = []
+    lines = []
     if different:
-        found.append(f"NOT THE SAME MACHINE OR BUILD, compared all the same: {'; '.join(different)}.")
+        lines.append(f"NOT THE SAME MACHINE OR BUILD, compared all the same: {'; '.join(different)}.")
     else:
-        found += [note for key in PEAKS if (note := _drift(key, baseline, current))]
-    return found + in_turn(baseline, current) + busy([baseline, current])
+        lines += [note for key in PEAKS if (note := _drift(key, baseline, current))]
+    return lines + in_turn(baseline, current) + busy([baseline, current])
 
 
 def in_turn(baseline: Side, current: Side) -> list[str]:

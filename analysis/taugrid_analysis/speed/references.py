@@ -100,9 +100,9 @@ def read(path: Path) -> list[System]:
     return [_system(f"{path}: [system.{name}]", name, table) for name, table in systems.items()]
 
 
-def _known(where: object, found: Iterable[str], known: Iterable[str]) -> None:
+def _known(where: object, keys: Iterable[str], known: Iterable[str]) -> None:
     known = tuple(known)
-    for key in found:
+    for key in keys:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1, 0.0)
             raise InputError(f"unknown key {key}", where, f"{near[0]}, the nearest of {', '.join(known)}")
@@ -117,13 +117,15 @@ def _system(where: str, name: str, table: dict[str, Any]) -> System:
     entries = table.get("reference", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise InputError("reference is no list", where, f"[[system.{name}.reference]]")
-    found = [_reference(f"{where} reference {index}", e) for index, e in enumerate(entries, 1)]
+    references = [_reference(f"{where} reference {index}", e) for index, e in enumerate(entries, 1)]
     seen = set()
-    for one in found:
-        if (one.case, one.ranks) in seen:
-            raise InputError(f"{one.case} at {one.ranks} ranks stands twice", where, "one reference for each")
-        seen.add((one.case, one.ranks))
-    return System(name, patterns, found)
+    for reference in references:
+        if (reference.case, reference.ranks) in seen:
+            raise InputError(
+                f"{reference.case} at {reference.ranks} ranks stands twice", where, "one reference for each"
+            )
+        seen.add((reference.case, reference.ranks))
+    return System(name, patterns, references)
 
 
 def _reference(where: str, entry: dict[str, Any]) -> Reference:
@@ -148,18 +150,20 @@ def _reference(where: str, entry: dict[str, Any]) -> Reference:
         least = value >= 0 if key in TOLERANCES else value > 0
         if not least or not value < ENDLESS:
             raise InputError(f"{key} is {value}", where, "a number above 0")
-    found = Reference(**entry)
-    if min(found.worst, found.best) <= 0:
+    reference = Reference(**entry)
+    if min(reference.worst, reference.best) <= 0:
         raise InputError("tolerates a value of 0", where, "parts of the value below 1")
-    if found.bound is not None and found.sign * (found.bound - found.best) < 0:
+    if reference.bound is not None and reference.sign * (reference.bound - reference.best) < 0:
         raise InputError(
-            f"bound is {found.bound:g}, within what is tolerated", where, f"a bound beyond {found.best:g}"
+            f"bound is {reference.bound:g}, within what is tolerated",
+            where,
+            f"a bound beyond {reference.best:g}",
         )
-    return found
+    return reference
 
 
 def choose(systems: list[System], side: Side, name: str | None) -> System | None:
     """The named one, or the first whose patterns match."""
     if name is None:
-        return next((one for one in systems if one.matches(side)), None)
-    return next((one for one in systems if one.name == name), None)
+        return next((system for system in systems if system.matches(side)), None)
+    return next((system for system in systems if system.name == name), None)

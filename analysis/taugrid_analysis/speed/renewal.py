@@ -38,20 +38,20 @@ def renew(
         patterns = {key: glob.escape(side.about(context)) for key, context in PATTERNS.items()}
         patterns = {key: text for key, text in patterns.items() if text != "unknown"}
         old = System(name or side.about("host_name"), patterns, [])
-        if any(one.name == old.name for one in systems):
+        if any(system.name == old.name for system in systems):
             raise InputError(f"has another system {old.name}", path, "--system with a new name")
         systems.append(old)
-    found = {(one.case, one.ranks): one for one in old.references}
+    by_case = {(reference.case, reference.ranks): reference for reference in old.references}
     for case in side.cases():
         if failure := side.failure(case):
             raise InputError(f"{case} is INVALID ({failure})", side.path, "right results to refer to")
-        known = found.get((case, side.ranks))
+        known = by_case.get((case, side.ranks))
         if known is None:
             slower, faster = tolerances
             known = Reference(case, side.ranks, quantity, 1.0, slower, faster, time=clock)
-        found[case, side.ranks] = _measured(known, side)
-    new = System(old.name, old.patterns, list(found.values()))
-    return HEAD + "".join(_toml(new if one is old else one) for one in systems)
+        by_case[case, side.ranks] = _measured(known, side)
+    new = System(old.name, old.patterns, list(by_case.values()))
+    return HEAD + "".join(_toml(new if system is old else system) for system in systems)
 
 
 def _measured(known: Reference, side: Side) -> Reference:
@@ -74,9 +74,9 @@ def _measured(known: Reference, side: Side) -> Reference:
 def _toml(system: System) -> str:
     head = f"system.{_key(system.name)}"
     lines = ["", f"[{head}]", *(f"{key} = {_text(value)}" for key, value in system.patterns.items())]
-    for one in system.references:
+    for reference in system.references:
         lines += ["", f"[[{head}.reference]]"]
-        for key, value in asdict(one).items():
+        for key, value in asdict(reference).items():
             if isinstance(value, str):
                 if value:
                     lines.append(f"{key} = {_text(value)}")

@@ -112,12 +112,12 @@ def read_run(path: Path) -> Run:
 
 def _flops(results: Results, facts: dict[str, str]) -> float:
     try:
-        found = float(facts.get("model_flops", "0"))
+        flops = float(facts.get("model_flops", "0"))
     except ValueError:
-        found = -1.0
-    if not 0 <= found < math.inf:
+        flops = -1.0
+    if not 0 <= flops < math.inf:
         raise InputError(f"model_flops is {facts['model_flops']}", f"{results.path}:/provenance", "a number")
-    return found
+    return flops
 
 
 def _moment(results: Results, name: str) -> datetime:
@@ -129,9 +129,9 @@ def _moment(results: Results, name: str) -> datetime:
 
 def differences(first: Run, second: Run) -> list[str]:
     """Names of what the two did not share; a configuration that only one still has counts for nothing."""
-    found = [key for key in first.work if first.work[key] != second.work[key]]
+    names = [key for key in first.work if first.work[key] != second.work[key]]
     if first.config and second.config:
         keys = sorted(set(first.config) | set(second.config))
-        found += [key for key in keys if first.config.get(key) != second.config.get(key)]
+        names += [key for key in keys if first.config.get(key) != second.config.get(key)]
     doubled = {"data.tasks": "tasks", "run.seed": "seed", "run.threads_per_rank": "threads"}
-    return [key for key in found if doubled.get(key) not in found]
+    return [key for key in names if doubled.get(key) not in names]

@@ -41,9 +41,9 @@ class Side:
 
     def seconds(self, case: str, clock: str) -> list[Floats]:
         """One array a call."""
-        found = [times.wall if clock == "wall" else times.cpu for times in self.of(case)]
-        known = [values for values in found if values is not None]
-        if len(known) < len(found):
+        arrays = [times.wall if clock == "wall" else times.cpu for times in self.of(case)]
+        known = [values for values in arrays if values is not None]
+        if len(known) < len(arrays):
             raise InputError(f"{case} has no CPU times", self.path, "--time wall")
         return known
 

@@ -93,8 +93,8 @@ def works(points: list[Point], weak: bool) -> list[float]:
 
 
 def efficiencies(points: list[Point], name: str, weak: bool) -> list[float]:
-    found = zip(points, speed_ups(points, name), works(points, weak), strict=True)
-    return [work * ratio * points[0].ranks / point.ranks for point, ratio, work in found]
+    rows = zip(points, speed_ups(points, name), works(points, weak), strict=True)
+    return [work * ratio * points[0].ranks / point.ranks for point, ratio, work in rows]
 
 
 def table(points: list[Point], weak: bool) -> Table:
@@ -179,18 +179,18 @@ def _weak(points: list[Point]) -> Table:
 
 
 def _notes(points: list[Point]) -> list[str]:
-    found = [
+    notes = [
         "wall: from the first start to results.h5, pauses included; longest rank: seconds of its units."
         " Relative to the fewest ranks."
     ]
     for run in (run for point in points for run in point.runs):
         if run.wall > PAUSE * run.longest:
-            found.append(
+            notes.append(
                 f"{run.path}: wall time is {run.wall / run.longest:.1f} times the longest rank's units:"
                 " interrupted and continued, or start, input and output take long."
             )
     if not all(run.config for point in points for run in point.runs):
-        found.append(
+        notes.append(
             "no config.toml beside some results.h5: only model, tasks, seed, threads, units compared."
         )
-    return found
+    return notes

@@ -109,7 +109,7 @@ def tensor(arguments: tuple[Any, ...]) -> Tensor:
     numbers = (offset, *sizes, *strides)
     if len(sizes) != len(strides) or len(sizes) > DIMENSIONS_MOST:
         raise ValueError(f"a tensor of {len(sizes)} sizes and {len(strides)} strides")
-    if any(type(each) is not int or not 0 <= each <= SIDE_MOST for each in numbers):
+    if any(type(number) is not int or not 0 <= number <= SIDE_MOST for number in numbers):
         raise ValueError("a tensor whose offset, shape or strides are no lengths")
     if len(arguments) > 6 and arguments[6]:
         raise ValueError("a tensor that is conjugated or negated when it is read")

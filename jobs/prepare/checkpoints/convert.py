@@ -130,8 +130,8 @@ class Converter:
         if not odd:
             return
 
-        def shown(each: Model, key: str) -> str:
-            return f"{each.config[key]} ({each.told[key]})" if key in each.told else str(each.config[key])
+        def shown(holder: Model, key: str) -> str:
+            return f"{holder.config[key]} ({holder.told[key]})" if key in holder.told else str(holder.config[key])
 
         here = ", ".join(f"{key} {shown(model, key)}" for key in odd)
         there = ", ".join(f"{key} {shown(start, key)}" for key in odd)

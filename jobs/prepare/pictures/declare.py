@@ -55,8 +55,8 @@ def read(name: str) -> Declaration:
         if required not in table:
             raise InputError(f"jobs/tasks/{name}.toml: {required} is missing; expected {', '.join(REQUIRED)}")
     classes = [
-        Class(each["name"], each.get("phrase", each["name"]), [str(m) for m in each.get("match", [each["name"]])])
-        for each in table["classes"]
+        Class(entry["name"], entry.get("phrase", entry["name"]), [str(m) for m in entry.get("match", [entry["name"]])])
+        for entry in table["classes"]
     ]
     return Declaration(
         name=name,

@@ -50,7 +50,7 @@ def gather(name: str) -> Task:
         split = np.full(len(keys), -1, np.int64)
         split[inside] = split_by_key([keys[row] for row in inside], name, examples.fixed[inside])
     rows = {
-        each: shuffled_rows(split, which, name, declaration.caps.get(each)) for which, each in enumerate(SPLIT_NAMES)
+        part: shuffled_rows(split, which, name, declaration.caps.get(part)) for which, part in enumerate(SPLIT_NAMES)
     }
     return Task(declaration, examples, rows, keys)
 
@@ -73,9 +73,9 @@ def pack(task: Task) -> packed.Packed:
         source=declaration.source,
         license=declaration.license,
         class_names=[each.name for each in declaration.classes],
-        inputs={each: task.examples.images[rows] for each, rows in task.rows.items()},
-        labels={each: labels[rows] for each, rows in task.rows.items()},
-        keys={each: [task.keys[row] for row in rows] for each, rows in task.rows.items()},
+        inputs={part: task.examples.images[rows] for part, rows in task.rows.items()},
+        labels={part: labels[rows] for part, rows in task.rows.items()},
+        keys={part: [task.keys[row] for row in rows] for part, rows in task.rows.items()},
         head=minilm.head([each.phrase for each in declaration.classes], declaration.templates),
         logit_scale=LOGIT_SCALE,
         attributes={
@@ -95,7 +95,7 @@ def digest(declaration: Declaration) -> str:
 
 def summary(path: Path) -> str:
     with h5py.File(path) as file:
-        counts = [len(file[f"{each}/labels"]) for each in SPLIT_NAMES]
+        counts = [len(file[f"{part}/labels"]) for part in SPLIT_NAMES]
         classes = len(file["class_names"])
         test = Counter(file["test/labels"][:].tolist())
         share = max(test.values()) / counts[TEST]

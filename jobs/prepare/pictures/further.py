@@ -65,7 +65,7 @@ def cifar_batches(root: Path, task: str, parts: dict[str, list[str]], labels: st
     splits = {}
     for split, files in parts.items():
         read = [cifar.batch(need(base / name, "a pickled batch"), labels) for name in files]
-        images, numbers = (np.concatenate(each) for each in zip(*read, strict=True))
+        images, numbers = (np.concatenate(arrays) for arrays in zip(*read, strict=True))
         splits[split] = checked(images, numbers, base / files[0], (4,), len(named(task)))
     return whole(task, splits, base)
 
@@ -99,7 +99,7 @@ def stl10(root: Path) -> Layout:
 
 def flowers102(root: Path) -> Layout:
     base = need(place(root, "flowers102"), "flowers-102/{jpg,imagelabels.mat,setid.mat}")
-    (labels,) = (each.reshape(-1) for each in read_mat(base / "imagelabels.mat", ["labels"], True))
+    (labels,) = (array.reshape(-1) for array in read_mat(base / "imagelabels.mat", ["labels"], True))
     splits = {}
     for split, name in (("train", "trnid"), ("test", "tstid")):
         rows = np.atleast_1d(read_mat(base / "setid.mat", [name], True)[0]).reshape(-1)

@@ -109,13 +109,13 @@ def read_folder(root: Path, frame: Frame) -> Pictures:
             _, beside, hidden = walk.held(part)
             left_out += hidden + walk.LeftOut({walk.OTHER: len(beside)})
         for name in names_by_part[part]:
-            found, left_out_inside = walk.files(part / name, SUFFIXES)
+            files, left_out_inside = walk.files(part / name, SUFFIXES)
             left_out += left_out_inside
-            if not found and which in (-1, TRAIN):
+            if not files and which in (-1, TRAIN):
                 raise InputError(f"{part / name}: no pictures; expected {', '.join(sorted(SUFFIXES))}")
-            items += sorted(map(Path, found))
-            labels += [names.index(name)] * len(found)
-            split += [which] * len(found)
+            items += sorted(map(Path, files))
+            labels += [names.index(name)] * len(files)
+            split += [which] * len(files)
         if which not in split:
             raise InputError(f"{part}: no pictures; expected {', '.join(sorted(SUFFIXES))} in its classes' folders")
     return Pictures(items, np.array(labels, np.int64), np.array(split, np.int64), frame, names, left_out)
@@ -146,7 +146,7 @@ def to_pictures(array: NDArray[Any], where: str, white: float | None) -> NDArray
                 f"{where}: {array.dtype} numbers from {low:g} to {high:g}, {scale}; expected uint8, 0 to 255, or "
                 "--white with the value that is white"
             )
-        array = np.stack([np.rint(each.astype(np.float64) * (255 / white)).astype(np.uint8) for each in array])
+        array = np.stack([np.rint(picture.astype(np.float64) * (255 / white)).astype(np.uint8) for picture in array])
     return array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array
 
 
@@ -211,7 +211,7 @@ def read_arrays(path: Path, frame: Frame) -> Pictures:
         _, entries, left_out = walk.held(path)
         chosen = [Path(entry.path) for entry in entries if entry.name.endswith(".npy")]
         left_out += walk.LeftOut({walk.OTHER: len(entries) - len(chosen)})
-        arrays = {each.stem: read_npy(each) for each in chosen}
+        arrays = {file.stem: read_npy(file) for file in chosen}
     elif path.suffix == ".npz":
         arrays, left_out = read_npz(path), walk.LeftOut()
     else:
@@ -230,7 +230,7 @@ def read_arrays(path: Path, frame: Frame) -> Pictures:
     else:
         for name, which in ARRAY_SPLITS.items():
             pair = (f"{name}_images", f"{name}_labels")
-            there = [each for each in pair if each in arrays]
+            there = [key for key in pair if key in arrays]
             if len(there) == 1:
                 raise InputError(f"{path}: holds {there[0]} without its partner; expected {pair[0]} and {pair[1]}")
             if there:

@@ -189,10 +189,10 @@ def prepare(options: argparse.Namespace) -> str:
     seed = f"{task}/{options.seed}"
     given = set(pictures.split.tolist()) - {-1}
     split = split_by_key(keys, seed, pictures.split if given else None)
-    rows = {each: shuffled_rows(split, which, seed) for which, each in enumerate(SPLIT_NAMES)}
-    for each, some in rows.items():
+    rows = {part: shuffled_rows(split, which, seed) for which, part in enumerate(SPLIT_NAMES)}
+    for part, some in rows.items():
         if not len(some):
-            raise InputError(f"{options.input}: {len(keys)} pictures leave none for {each}; expected more pictures")
+            raise InputError(f"{options.input}: {len(keys)} pictures leave none for {part}; expected more pictures")
     if lacking := set(range(len(names))) - set(pictures.labels[rows[SPLIT_NAMES[TRAIN]]].tolist()):
         raise InputError(
             f"{options.input}: {len(keys)} pictures leave none of class {shown(names[min(lacking)])} for train; "
@@ -205,9 +205,9 @@ def prepare(options: argparse.Namespace) -> str:
             source=options.source or shown(options.input.name),
             license=options.license,
             class_names=names,
-            inputs={each: stream(pictures, some) for each, some in rows.items()},
-            labels={each: pictures.labels[some] for each, some in rows.items()},
-            keys={each: [keys[row] for row in some] for each, some in rows.items()},
+            inputs={part: stream(pictures, some) for part, some in rows.items()},
+            labels={part: pictures.labels[some] for part, some in rows.items()},
+            keys={part: [keys[row] for row in some] for part, some in rows.items()},
             head=head,
             logit_scale=options.logit_scale or logit_scale,
             mean=mean,
@@ -217,5 +217,5 @@ def prepare(options: argparse.Namespace) -> str:
         path,
         options.replace,
     )
-    counts = ", ".join(f"{len(some)} {each}" for each, some in rows.items())
+    counts = ", ".join(f"{len(some)} {part}" for part, some in rows.items())
     return f"{path}: {len(names)} classes; {counts}{walk.closing(pictures.left_out)}"

@@ -169,7 +169,7 @@ def write(out: Path, most: int, say: Say) -> None:
         raise InputError(f"--class-pictures {most}; expected 0 to {CLASS_PICTURES_MOST}")
     tasks = {name: default.gather(name) for name in declare.names()}
     held = np.concatenate(
-        [task.examples.images[task.rows[each]] for task in tasks.values() for each in SPLIT_NAMES[1:]]
+        [task.examples.images[task.rows[split]] for task in tasks.values() for split in SPLIT_NAMES[1:]]
     )
     say(f"{len(held)} held-out pictures of {len(tasks)} tasks")
     general = Collected()

@@ -108,8 +108,8 @@ def checked(path: Path, file: h5py.File) -> Source:
     for name in ("task", "source", "license"):
         if not isinstance(attributes.get(name), str):
             raise InputError(f"{path}: attribute {name} is no text; expected one")
-    told = [name.decode("utf-8", "surrogateescape") for name in names[()]]
-    names_told = [checked_text(name, f"{path}:/class_names") for name in told]
+    decoded = [name.decode("utf-8", "surrogateescape") for name in names[()]]
+    names_told = [checked_text(name, f"{path}:/class_names") for name in decoded]
     return Source(path, file, names_told, attributes)
 
 

@@ -32,7 +32,7 @@ def template_of(folder: Path) -> tuple[Path, str]:
     path = folder / "tokenizer_config.json"
     template = read_json(path).get("chat_template") if path.is_file() else None
     if isinstance(template, list):  # several by name
-        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
+        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
         template = named.get("default")
     if not isinstance(template, str) or len(template) > TEMPLATE_MOST:
         raise InputError(f"{folder}: has no chat template; expected chat_template.jinja, or a call without --chat")
@@ -41,12 +41,12 @@ def template_of(folder: Path) -> tuple[Path, str]:
 
 def special_tokens(folder: Path) -> dict[str, str]:
     """The names of special tokens that templates write: bos_token and others."""
-    path, found = folder / "tokenizer_config.json", {}
+    path, tokens = folder / "tokenizer_config.json", {}
     for name, token in (read_json(path) if path.is_file() else {}).items():
         content = token.get("content") if isinstance(token, dict) else token
         if name.endswith("_token") and isinstance(content, str):
-            found[name] = content
-    return found
+            tokens[name] = content
+    return tokens
 
 
 def renderer(folder: Path) -> Callable[..., str]:

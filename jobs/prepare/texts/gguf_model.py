@@ -204,7 +204,7 @@ def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float
         if tensor.name not in shapes:
             raise InputError(f"{where}: is no tensor of a plain Llama of this size; expected none such")
         kind, shape = tensor.tensor_type.name, shapes[tensor.name]
-        if tuple(int(each) for each in reversed(tensor.shape)) != shape:
+        if tuple(int(size) for size in reversed(tensor.shape)) != shape:
             raise InputError(f"{where}: has the shape {tensor.shape[::-1].tolist()}; expected {list(shape)}")
         try:
             rows = np.ascontiguousarray(dequantize(tensor.data, tensor.tensor_type), np.float32).reshape(shape)
@@ -260,7 +260,7 @@ def byte_level(file: File, words: list[str], cut: str) -> Any:
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
     known = set(words)
-    merges = [tuple(each.split(" ")) for each in file.words("tokenizer.ggml.merges")]
+    merges = [tuple(line.split(" ")) for line in file.words("tokenizer.ggml.merges")]
     for merge in merges:
         if len(merge) != 2 or not {*merge, "".join(merge)} <= known:
             raise InputError(f'{file.path}: the merge "{shown(" ".join(merge))}" makes no token; expected two tokens')

@@ -103,7 +103,7 @@ def prepare(out: Path, packages: Path, only: list[str], every: bool, say: Say) -
             continue
         task = resolved(tasks[name])
         classes = classes_of(task)
-        about = {each: task[each] for each in ("source", "license", "title", "label", "group", "split_rule")}
+        about = {key: task[key] for key in ("source", "license", "title", "label", "group", "split_rule")}
         about["derived"] = "yes" if task["derived"] else "no"
         texts = SOURCES[task["read"]](packages, task)
         about["built_from"] = built_from(name)
@@ -114,5 +114,5 @@ def prepare(out: Path, packages: Path, only: list[str], every: bool, say: Say) -
 
 def summary(path: Path) -> str:
     with h5py.File(path) as file:
-        counts = [len(file[f"{each}/lengths"]) for each in SPLIT_NAMES]
+        counts = [len(file[f"{split}/lengths"]) for split in SPLIT_NAMES]
         return counts_line(path.stem, counts, len(file.get("class_names", [])))

@@ -252,7 +252,7 @@ def entries(text: str) -> Iterator[tuple[str, str]]:
 
 def gcide_field(_folder: Path, task: dict[str, Any]) -> Texts:
     """Webster's own field label of a sense, "(Bot.)": the text is the sense."""
-    fields = "|".join(re.escape(each) for each in task["labels"])
+    fields = "|".join(re.escape(label) for label in task["labels"])
     sense = re.compile(rf"\(({fields})\)\s+([^\[(]+?)(?=\[|\(|\n\s+\d+\. |\n\s*\n|\s--)", re.DOTALL)
     out = Texts()
     for head, body in entries(dictionary("gcide", "dict-gcide")):

@@ -226,7 +226,9 @@ class TextModel:
         self.tokenizer.no_truncation()
         before, _ = prompt.fill({name: "text" for name in prompt.columns}, "")
         check_end(prompt, before)
-        short, long = (list(each.ids) for each in self.encoded([before, before + prompt.gap + word], special=False))
+        short, long = (
+            list(encoding.ids) for encoding in self.encoded([before, before + prompt.gap + word], special=False)
+        )
         if long[: len(short)] != short:
             raise InputError(
                 f'the prompt "{shown(prompt.template)}": its last token changes where "{shown(word)}" stands behind '
@@ -287,13 +289,13 @@ class TextModel:
             fit(encoding, spans, token, most, f'text {row + 1}, "{shown(words[0][:40])}"', keep_end=not self.is_decoder)
             for row, (encoding, (_, spans), words) in enumerate(zip(encodings, filled, rows, strict=True))
         ]
-        lengths = np.array([len(each.ids) for each in fitted], np.int32)
+        lengths = np.array([len(tokens.ids) for tokens in fitted], np.int32)
         ids = np.zeros((len(fitted), most), np.int32)
-        for row, each in enumerate(fitted):
-            ids[row, : lengths[row]] = each.ids
+        for row, tokens in enumerate(fitted):
+            ids[row, : lengths[row]] = tokens.ids
         self.require_rows(ids)
-        masks = None if token is None else np.array([each.mask for each in fitted], np.int32)
-        return Tokens(ids, lengths, None, sum(each.cut for each in fitted), masks)
+        masks = None if token is None else np.array([tokens.mask for tokens in fitted], np.int32)
+        return Tokens(ids, lengths, None, sum(tokens.cut for tokens in fitted), masks)
 
     def encode(self, first: Sequence[str], second: Sequence[str], most: int) -> Tokens:
         """The texts, or pairs of texts where `second` is not empty, cut to `most` tokens. The longer one of a pair is
@@ -307,18 +309,18 @@ class TextModel:
                     raise InputError(f"text {row + 1} is empty; expected words")
         self.tokenizer.enable_truncation(most)
         rows = self.encoded(list(zip(first, second, strict=True)) if second else list(first))
-        for row, each in enumerate(rows):
-            if not len(each.ids) > sum(each.special_tokens_mask):
+        for row, encoding in enumerate(rows):
+            if not len(encoding.ids) > sum(encoding.special_tokens_mask):
                 raise InputError(f'text {row + 1}, "{first[row][:40]}", has no token; expected words')
-        lengths = np.array([len(each.ids) for each in rows], np.int32)
+        lengths = np.array([len(encoding.ids) for encoding in rows], np.int32)
         ids = np.zeros((len(rows), most), np.int32)
         types = np.zeros_like(ids)
-        for row, each in enumerate(rows):
-            ids[row, : lengths[row]] = each.ids
-            types[row, : lengths[row]] = each.type_ids
+        for row, encoding in enumerate(rows):
+            ids[row, : lengths[row]] = encoding.ids
+            types[row, : lengths[row]] = encoding.type_ids
         self.require_rows(ids)
         pairs = bool(second) and self.tells_types
-        return Tokens(ids, lengths, types if pairs else None, sum(bool(each.overflowing) for each in rows))
+        return Tokens(ids, lengths, types if pairs else None, sum(bool(encoding.overflowing) for encoding in rows))
 
     @cached_property
     def _model(self) -> Any:

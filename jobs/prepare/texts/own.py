@@ -29,11 +29,11 @@ def listed_classes(options: argparse.Namespace) -> dict[str, Class]:
         if not line:
             continue
         row = line.split("\t")
-        if not 2 <= len(row) <= 3 or not all(each.strip() for each in row):
+        if not 2 <= len(row) <= 3 or not all(cell.strip() for cell in row):
             raise InputError(f"{path}:{number}: expected label, tab, name, and perhaps tab, sentence")
         if options.prompt is not None and len(row) > 2:
             raise InputError(f"{path}:{number}: has a sentence, of no use to --prompt; expected label, tab, name")
-        label, name, *sentence = (each.strip() for each in row)
+        label, name, *sentence = (cell.strip() for cell in row)
         if label in classes and name != classes[label].name:
             raise InputError(f"{path}:{number}: {shown(label)} has two names; expected one")
         entry = classes.setdefault(label, Class(name, label, []))
@@ -57,7 +57,7 @@ def classes_of(options: argparse.Namespace, listed: dict[str, Class], labels: li
         if len(labels) < 2:
             raise InputError(f"{options.input}: {len(labels)} labels; expected at least two")
         templates = templates_of(options)
-        return [Class(each, each, [t.replace("{}", each.replace("_", " ")) for t in templates]) for each in labels]
+        return [Class(label, label, [t.replace("{}", label.replace("_", " ")) for t in templates]) for label in labels]
     if lacking := set(listed) - set(labels):
         raise InputError(f"{options.classes}: no text has the label {shown(min(lacking))}; expected one at least")
     if lacking := set(labels) - set(listed):
@@ -70,12 +70,12 @@ def classes_of(options: argparse.Namespace, listed: dict[str, Class], labels: li
 def give_words(classes: list[Class], given: list[str]) -> None:
     """Gives classes the words of --words CLASS=WORD …; a class that is not named there is its own word."""
     words: dict[str, str] = {}
-    for each in given:
-        name, separator, word = each.rpartition("=")
+    for entry in given:
+        name, separator, word = entry.rpartition("=")
         if not separator or not name.strip() or not word.strip():
-            raise InputError(f'--words "{each}": expected CLASS=WORD')
+            raise InputError(f'--words "{entry}": expected CLASS=WORD')
         if name.strip() in words:
-            raise InputError(f'--words "{each}": {name.strip()} has a word already; expected one a class')
+            raise InputError(f'--words "{entry}": {name.strip()} has a word already; expected one a class')
         words[name.strip()] = word.strip()
     names = [each.name for each in classes]
     if strange := sorted(set(words) - set(names)):
@@ -137,7 +137,7 @@ def columns_of(options: argparse.Namespace, prompt: Prompt | None, classes: Coll
     if options.second and "second" not in prompt.columns:
         raise InputError("--second: the prompt has no {second}; expected it there")
     named = {"text": options.text, "second": options.second}
-    columns.parts = tuple((named.get(each) or each, each in prompt.optional) for each in prompt.columns)
+    columns.parts = tuple((named.get(column) or column, column in prompt.optional) for column in prompt.columns)
     return columns
 
 
@@ -178,6 +178,6 @@ def prepare(options: argparse.Namespace) -> str:
     )
     path: Path = options.out / f"{task}.h5"
     write(packed, path, options.replace)
-    counts = ", ".join(f"{len(packed.labels[each])} {each}" for each in SPLIT_NAMES)
+    counts = ", ".join(f"{len(packed.labels[split])} {split}" for split in SPLIT_NAMES)
     cut = f"{packed.truncated} texts cut to {options.tokens} tokens"
     return f"{path}: {len(packed.classes)} classes; {counts}; {cut}{added}{closing(texts.left_out)}"

@@ -68,10 +68,10 @@ class PackedText:
     @property
     def truncated(self) -> int:
         """How many texts did not fit."""
-        return sum(self.tokens[each].truncated for each in SPLIT_NAMES)
+        return sum(self.tokens[split].truncated for split in SPLIT_NAMES)
 
     def summary(self) -> str:
-        counts = [len(self.labels[each]) for each in SPLIT_NAMES]
+        counts = [len(self.labels[split]) for split in SPLIT_NAMES]
         cut, most = self.truncated, self.tokens["train"].ids.shape[1]
         line = counts_line(self.task, counts, len(self.classes))
         if isinstance(self.head, TextHead):
@@ -163,15 +163,15 @@ def pack(
     labels = np.array([number[label] for label in texts.labels], np.int64)
     split, keys = deal(texts, seed)
     rows = {}
-    for which, each in enumerate(SPLIT_NAMES):
+    for which, part in enumerate(SPLIT_NAMES):
         most = choice.per_class if which == TRAIN else choice.test if which == TEST else choice.validation
         if most is not None and which != TRAIN:
             most = max(1, most // len(classes))
-        rows[each] = balanced(shuffled_rows(split, which, seed), labels, most)
-        lacking = set(range(len(classes))) - set(labels[rows[each]].tolist())
-        if len(rows[each]) == 0 or (which == TRAIN and lacking):
+        rows[part] = balanced(shuffled_rows(split, which, seed), labels, most)
+        lacking = set(range(len(classes))) - set(labels[rows[part]].tolist())
+        if len(rows[part]) == 0 or (which == TRAIN and lacking):
             name = f" of class {classes[min(lacking)].name}" if lacking else ""
-            raise InputError(f"task {task}: {len(labels)} texts leave none{name} for {each}; expected more texts")
+            raise InputError(f"task {task}: {len(labels)} texts leave none{name} for {part}; expected more texts")
 
     def tokens(some: NDArray[np.int64]) -> Tokens:
         if prompt is not None:
@@ -179,15 +179,15 @@ def pack(
         second = [texts.second[row] for row in some] if texts.second else []
         return model.encode([texts.first[row] for row in some], second, choice.tokens)
 
-    encoded = {each: tokens(some) for each, some in rows.items()}
+    encoded = {part: tokens(some) for part, some in rows.items()}
     packed = PackedText(
         task,
         about.pop("source"),
         about.pop("license"),
         classes,
         encoded,
-        {each: labels[some] for each, some in rows.items()},
-        {each: [keys[row] for row in some] for each, some in rows.items()},
+        {part: labels[some] for part, some in rows.items()},
+        {part: [keys[row] for row in some] for part, some in rows.items()},
         head,
         LOGIT_SCALE,
         attributes={**about, "tokenizer": model.fingerprint},
@@ -214,27 +214,27 @@ def pack_answers(
     split, keys = deal(texts, seed, one_label=False)
     head = text_head(model, metric)
     rows, answers_of, encoded = {}, {}, {}
-    for which, each in enumerate(SPLIT_NAMES):
+    for which, part in enumerate(SPLIT_NAMES):
         most = choice.per_class if which == TRAIN else choice.test if which == TEST else choice.validation
         some = shuffled_rows(split, which, seed)
         answers = [texts.labels[row] for row in some]
         if which != TRAIN:
             some, answers = with_references(texts, some)
-        rows[each], answers = some[:most], answers[:most]
-        if len(rows[each]) == 0:
-            raise InputError(f"task {task}: {len(split)} texts leave none for {each}; expected more texts")
-        answers_of[each] = targets(
+        rows[part], answers = some[:most], answers[:most]
+        if len(rows[part]) == 0:
+            raise InputError(f"task {task}: {len(split)} texts leave none for {part}; expected more texts")
+        answers_of[part] = targets(
             model, answers, choice.answer_tokens, prompt=prompt, metric=metric, where=f"task {task}"
         )
-        encoded[each] = model.encode_prompts(prompt, [texts.parts[row] for row in rows[each]], choice.tokens)
+        encoded[part] = model.encode_prompts(prompt, [texts.parts[row] for row in rows[part]], choice.tokens)
     packed = PackedText(
         task,
         about.pop("source"),
         about.pop("license"),
         [],
         encoded,
-        {each: np.zeros(len(some), np.int64) for each, some in rows.items()},
-        {each: [keys[row] for row in some] for each, some in rows.items()},
+        {part: np.zeros(len(some), np.int64) for part, some in rows.items()},
+        {part: [keys[row] for row in some] for part, some in rows.items()},
         head,
         LOGIT_SCALE,
         answers_of,

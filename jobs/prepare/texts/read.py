@@ -126,19 +126,19 @@ def parts_of(path: Path, splits: Mapping[str, int] = SPLIT_FILES) -> tuple[list[
         named = saved_splits(path)
         if "" in named:
             return [(-1, named[""])], LeftOut()
-        parts = [(splits[name.lower()], each) for name, each in named.items() if name.lower() in splits]
+        parts = [(splits[name.lower()], folder) for name, folder in named.items() if name.lower() in splits]
         left_out = LeftOut({OTHER_NAMES: len(named) - len(parts)})
     else:
         paths: dict[str, list[Path]] = {}
         _, entries, left_out = held(path)
-        for each in (Path(entry.path) for entry in entries):
-            stem = each.name.split(".")[0].lower()
+        for file in (Path(entry.path) for entry in entries):
+            stem = file.name.split(".")[0].lower()
             shard = SHARD.fullmatch(stem)
-            if kind_of(each) and (name := shard["split"] if shard else stem) in splits:
-                paths.setdefault(name, []).append(each)
+            if kind_of(file) and (name := shard["split"] if shard else stem) in splits:
+                paths.setdefault(name, []).append(file)
         for name, files in paths.items():
             require_whole(path, name, files)
-        parts = [(splits[name], each) for name, files in paths.items() for each in files]
+        parts = [(splits[name], file) for name, files in paths.items() for file in files]
         left_out += LeftOut({OTHER_NAMES: len(entries) - len(parts)})
         if len({splits[name] for name in paths}) < len(paths):
             raise InputError(f"{path}: two files of one split; expected one of train, dev and test each")
@@ -151,13 +151,13 @@ def parts_of(path: Path, splits: Mapping[str, int] = SPLIT_FILES) -> tuple[list[
 
 def require_whole(folder: Path, name: str, files: list[Path]) -> None:
     """One file, or each of its shards once."""
-    shards = [SHARD.fullmatch(each.name.split(".")[0]) for each in files]
+    shards = [SHARD.fullmatch(file.name.split(".")[0]) for file in files]
     if len(files) == 1 and shards[0] is None:
         return
     if not all(shards):
         raise InputError(f"{folder}: two files of one split; expected one of train, dev and test each")
-    numbers = sorted(int(each["number"]) for each in shards if each)
-    counts = {int(each["count"]) for each in shards if each}
+    numbers = sorted(int(shard["number"]) for shard in shards if shard)
+    counts = {int(shard["count"]) for shard in shards if shard}
     if len(counts) > 1 or len(files) != max(counts) or numbers != list(range(max(counts))):
         raise InputError(f"{folder}: {len(files)} files {name}-…-of-…; expected each of {max(counts)} once")
 

@@ -199,10 +199,10 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& turned, const 
   float* target = dx.mutable_data_ptr<float>();
   // Tiles at once: filters are read once for them, and they stay in cache.
   constexpr std::int64_t at_once = 32;
-  const auto given_step = step_of(at_once, from.channels), made_step = step_of(at_once, to.channels);
+  const auto given_step = step_of(at_once, from.channels), output_step = step_of(at_once, to.channels);
   at::parallel_for(0, (tiles + at_once - 1) / at_once, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> given(static_cast<std::size_t>(points * given_step));
-    std::vector<float> made(static_cast<std::size_t>(points * made_step));
+    std::vector<float> output(static_cast<std::size_t>(points * output_step));
     for (auto block = begin; block < end; ++block) {
       const auto first = block * at_once, count = std::min(at_once, tiles - first);
       for (std::int64_t t = 0; t < count; ++t)
@@ -216,12 +216,12 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& turned, const 
             for (std::int64_t t = 0; t < count; t += rows)
               product_sums<rows, columns>(given.data() + p * given_step + t * from.channels, from.channels, 1,
                                           g + p * from.channels * to.channels + c, to.channels, from.channels,
-                                          made.data() + p * made_step + t * to.channels + c, to.channels);
+                                          output.data() + p * output_step + t * to.channels + c, to.channels);
       });
       for (std::int64_t t = 0; t < count; ++t)
         for (std::int64_t c = 0; c < to.channels; c += lanes) {
           const auto picture = (first + t) / in_each * to.size() + c;
-          output_of_tile(to, made.data() + t * to.channels + c, made_step, (first + t) % in_each,
+          output_of_tile(to, output.data() + t * to.channels + c, output_step, (first + t) % in_each,
                          mask != nullptr ? mask + picture : nullptr, target + picture);
         }
     }
@@ -244,11 +244,11 @@ at::Tensor per_sample_tiled_filters(const at::Tensor& tiles, const at::Tensor& d
               *by = factors.const_data_ptr<float>() + chosen.begin;
   float* filters = all.mutable_data_ptr<float>();
   at::parallel_for(0, n, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> own(static_cast<std::size_t>(points * step));  // of one sample
+    std::vector<float> dy_tiles(static_cast<std::size_t>(points * step));  // of one sample
     for (auto i = begin; i < end; ++i) {
       for (std::int64_t t = 0; t < count; ++t)
         for (std::int64_t c = 0; c < out; c += lanes)
-          tile_of_gradient(of, gradients + i * of.size() + c, t, own.data() + t * out + c, step);
+          tile_of_gradient(of, gradients + i * of.size() + c, t, dy_tiles.data() + t * out + c, step);
       const float* x = inputs + i * points * in_step;
       float* filter = filters + i * out * 9 * in;
       by_columns(in, [&]<int columns, int rows>() {
@@ -257,8 +257,8 @@ at::Tensor per_sample_tiled_filters(const at::Tensor& tiles, const at::Tensor& d
         for (std::int64_t o = 0; o < out; o += rows)
           for (std::int64_t c = 0; c < in; c += width) {
             for (std::int64_t p = 0; p < points; ++p)
-              product_sums<rows, columns>(own.data() + p * step + o, 1, out, x + p * in_step + c, in, count,
-                                          sums + p * sums_step, width);
+              product_sums<rows, columns>(dy_tiles.data() + p * step + o, 1, out, x + p * in_step + c, in,
+                                          count, sums + p * sums_step, width);
             for (int r = 0; r < rows; ++r)
               for (int l = 0; l < width; l += lanes)
                 filter_of(sums + r * width + l, sums_step, in, by[o + r], filter + (o + r) * 9 * in + c + l);

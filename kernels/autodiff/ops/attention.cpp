@@ -286,8 +286,8 @@ at::Tensor grouped_attention(const at::Tensor& q, const at::Tensor& kv, const Gr
 Dual grouped_attention(const Dual& q, const Dual& kv, const GroupedHeads& heads, const at::Tensor& mask,
                        const Packing& packing) {
   const auto p = split_groups(q.value, kv.value, heads, packing);
-  const auto found = weights_of_groups(p, heads, mask);
-  const at::Tensor &weights = found.weights, &tanh = found.tanh;
+  const auto groups = weights_of_groups(p, heads, mask);
+  const at::Tensor &weights = groups.weights, &tanh = groups.tanh;
   Dual y{join_groups(at::bmm(weights, p.v), heads, p), {}};
   y.tangent = detail::tangent_of([&] {
     at::Tensor d_scores, dv;

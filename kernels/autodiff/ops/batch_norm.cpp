@@ -173,10 +173,10 @@ Recorded convolve_normed(const Recorded& x, bool rectified, const Recorded& filt
                          std::int64_t stride, std::int64_t padding, const BatchNorm<Recorded>& norm) {
   only_stored(norm.batch);
   const Affine affine(norm);
-  const auto made =
+  const auto convolution =
       detail::record_convolution(x, rectified, filters, affine.factor, affine.shift, {side, stride, padding});
-  use(*x.tape, x.tape->outputs.size() - 1, norm, affine, made.plain);
-  return made.y;
+  use(*x.tape, x.tape->outputs.size() - 1, norm, affine, convolution.plain);
+  return convolution.y;
 }
 
 Counted batch_norm(const Counted& x, const Counted&, const Counted&, const at::Tensor&, const at::Tensor&,

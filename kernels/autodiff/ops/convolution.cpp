@@ -136,10 +136,10 @@ RecordedConvolution record_convolution(const Recorded& x, bool rectified, const 
                                        const Window& window) {
   const auto given = rectified ? at::relu(x.value.detach()) : x.value.detach();
   const Step step{given, weight.value, factor, shift, rectified, window};
-  RecordedConvolution made;
-  made.y.tape = x.tape;
-  made.y.value = Convolution::apply(x.value, &step, &made.plain);
-  const auto output = keep(*x.tape, made.y.value);
+  RecordedConvolution convolution;
+  convolution.y.tape = x.tape;
+  convolution.y.value = Convolution::apply(x.value, &step, &convolution.plain);
+  const auto output = keep(*x.tape, convolution.y.value);
   x.tape->uses.push_back({step.tiled() ? Use::Form::tiled : Use::Form::convolution,
                           weight.block,
                           step.tiled() ? given : patches(given, window),
@@ -147,7 +147,7 @@ RecordedConvolution record_convolution(const Recorded& x, bool rectified, const 
                           output,
                           0,
                           factor});
-  return made;
+  return convolution;
 }
 
 Counted count_convolution(const Counted& x, const Counted& weight, const Window& window) {

@@ -31,19 +31,20 @@ struct RowPlaces {
 };
 
 RowPlaces places_of_rows(const at::Tensor& x, const Rotation& rotation, const Packing& packing) {
-  RowPlaces found{{}, x.numel() / x.size(-1), 1};
+  RowPlaces row_places{{}, x.numel() / x.size(-1), 1};
   const auto places = rotation.cos.size(0);
   if (rotation.by_row) {
-    TORCH_CHECK(places == found.rows, "rotate_heads: ", places, " places for ", found.rows, " rows");
-    found.period = places;
+    TORCH_CHECK(places == row_places.rows, "rotate_heads: ", places, " places for ", row_places.rows,
+                " rows");
+    row_places.period = places;
   } else if (packing && x.dim() == 2) {
-    found.packed.reserve(static_cast<std::size_t>(found.rows));
+    row_places.packed.reserve(static_cast<std::size_t>(row_places.rows));
     for (const auto length : packing.lengths)
-      for (std::int64_t t = 0; t < length; ++t) found.packed.push_back(t);
+      for (std::int64_t t = 0; t < length; ++t) row_places.packed.push_back(t);
   } else {
-    found.period = x.size(1) == 1 ? places : x.size(1);
+    row_places.period = x.size(1) == 1 ? places : x.size(1);
   }
-  return found;
+  return row_places;
 }
 
 /// Pairs (a, b) of the first `heads` heads become (a cos − b sin, b cos + a sin); the rest is copied.

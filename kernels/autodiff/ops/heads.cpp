@@ -64,15 +64,15 @@ Variables split(const at::Tensor& x, std::int64_t parts, std::int64_t heads, con
   const auto from = x.contiguous();
   const auto samples = packing ? static_cast<std::int64_t>(packing.lengths.size()) : x.size(0);
   const auto tokens = packing ? packing.tokens : x.size(1), d = x.size(-1) / (parts * heads);
-  Variables found;
+  Variables tensors;
   std::vector<char*> to;
   for (std::int64_t p = 0; p < parts; ++p) {
-    found.push_back(at::empty({samples * heads, tokens, d}, x.options()));
-    to.push_back(bytes_of(found.back()));
+    tensors.push_back(at::empty({samples * heads, tokens, d}, x.options()));
+    to.push_back(bytes_of(tensors.back()));
   }
   copy<true>({samples, tokens, heads, static_cast<std::size_t>(d) * x.element_size(), packing.lengths},
              bytes_of(from), to);
-  return found;
+  return tensors;
 }
 
 at::Tensor join(at::TensorList parts, std::int64_t heads, const Packing& packing) {
@@ -118,10 +118,10 @@ struct Join : Function<Join> {
     return join(parts, heads, packing);
   }
   static Variables backward(AutogradContext* context, const Variables& gradients) {
-    auto found = Split::apply(gradients[0], context->saved_data["parts"].toInt(), saved_heads(context),
-                              saved_packing(context));
-    found.insert(found.end(), 2, at::Tensor());  // of heads and packing
-    return found;
+    auto of_parts = Split::apply(gradients[0], context->saved_data["parts"].toInt(), saved_heads(context),
+                                 saved_packing(context));
+    of_parts.insert(of_parts.end(), 2, at::Tensor());  // of heads and packing
+    return of_parts;
   }
 };
 

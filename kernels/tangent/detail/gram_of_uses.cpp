@@ -135,8 +135,8 @@ void GramOfUses::add_all(at::Tensor& kernel, const std::vector<at::Tensor>& grad
   for (const auto* use : uses_) {
     const auto& dy = gradients[use->output];
     if (!dy.defined()) continue;
-    const auto one = autodiff::unordered_gradient(*use, block_, dy);
-    sum = sum.defined() ? sum + one : one;
+    const auto gradient = autodiff::unordered_gradient(*use, block_, dy);
+    sum = sum.defined() ? sum + gradient : gradient;
   }
   if (sum.defined()) add_row_products(kernel, sum, window_);
 }

@@ -53,8 +53,8 @@ void add_row_products(at::Tensor& kernel, const at::Tensor& gradients, const Win
     });
     return;
   }
-  const auto own = gradients.contiguous();
-  const float* rows = own.const_data_ptr<float>();
+  const auto contiguous = gradients.contiguous();
+  const float* rows = contiguous.const_data_ptr<float>();
   float* out = kernel.mutable_data_ptr<float>();
   const auto down = kernel.stride(0), along = kernel.stride(1);
   // Stretches of all rows stay in the second cache while their products are taken.

@@ -17,20 +17,20 @@ std::uint64_t split_mixed(std::uint64_t x) {
 }
 
 bool stays(const Keys& keys, std::uint32_t low, std::uint32_t below) {
-  const auto own = leading_draws(keys, low / 4) << (24 - 8 * (low % 4)) & leading_bits;
-  return own == (below & leading_bits) ? (own | further_draws(keys, low)) < below : own < below;
+  const auto leading = leading_draws(keys, low / 4) << (24 - 8 * (low % 4)) & leading_bits;
+  return leading == (below & leading_bits) ? (leading | further_draws(keys, low)) < below : leading < below;
 }
 
 /// Places of one key.
 template <bool Further>
 void drop(const Keys& keys, std::uint32_t low, std::uint32_t below, float scale, const float* x,
           std::int64_t n, float* out) {
-  const auto one = [&](std::int64_t i) {
+  const auto drop_at = [&](std::int64_t i) {
     const float kept = x[i] * scale;
     out[i] = stays(keys, low + static_cast<std::uint32_t>(i), below) ? kept : 0.0F;
   };
   std::int64_t i = 0;
-  for (; i < n && (low + i) % 4 != 0; ++i) one(i);
+  for (; i < n && (low + i) % 4 != 0; ++i) drop_at(i);
   for (; i + strip <= n; i += strip) {
     const auto draws = draw_strip<Further>(keys, low + static_cast<std::uint32_t>(i), below);
     for (int q = 0; q < 4; ++q) {
@@ -38,7 +38,7 @@ void drop(const Keys& keys, std::uint32_t low, std::uint32_t below, float scale,
       write(out + at, dropped(draws.quarter[q], below, read(x + at), scale));
     }
   }
-  for (; i < n; ++i) one(i);
+  for (; i < n; ++i) drop_at(i);
 }
 
 }  // namespace

@@ -64,10 +64,10 @@ template <std::size_t Count, bool Differs>
 void claim(const Group& group, int n, const float* out, float* claims) {
   each_place(n, [&]<class Number>(int i) {
     const auto merged = load<Number>(out + i);
-    auto own = load<Number>(claims + i);
+    auto sum = load<Number>(claims + i);
     for (std::size_t t = 0; t < Count; ++t)
-      own += claimed(tau<Differs, Number>(group, t, i), group.claim[t], merged);
-    store(claims + i, own);
+      sum += claimed(tau<Differs, Number>(group, t, i), group.claim[t], merged);
+    store(claims + i, sum);
   });
 }
 
@@ -140,9 +140,9 @@ class TileMerge {
   template <int Some>
   std::size_t add_terms(std::size_t t) {
     auto group = group_of<Some>(t);
-    bool own = false;
-    for (std::size_t k = 0; k < Some; ++k) own |= changes(rule_.terms[t + k]);
-    if (own) subtract_all<Some>(group);
+    bool needs_scratch = false;
+    for (std::size_t k = 0; k < Some; ++k) needs_scratch |= changes(rule_.terms[t + k]);
+    if (needs_scratch) subtract_all<Some>(group);
     bool trims = false;
     for (std::size_t k = 0; k < Some; ++k) trims |= prepare(rule_.terms[t + k], k, group);
     const bool first = t == 0;
@@ -185,32 +185,32 @@ class TileMerge {
   template <std::size_t Some>
   void subtract_all(Group& group) {
     if (group.start == nullptr) return;
-    std::array<float*, Some> own;
-    for (std::size_t k = 0; k < Some; ++k) own[k] = scratch_[k].data();
-    if (!subtract({group.x.data(), Some}, group.start, own, n_)) largest_[0] = infinity;
-    for (std::size_t k = 0; k < Some; ++k) group.x[k] = own[k];
+    std::array<float*, Some> scratch;
+    for (std::size_t k = 0; k < Some; ++k) scratch[k] = scratch_[k].data();
+    if (!subtract({group.x.data(), Some}, group.start, scratch, n_)) largest_[0] = infinity;
+    for (std::size_t k = 0; k < Some; ++k) group.x[k] = scratch[k];
     group.start = nullptr;
   }
 
   /// Whether trimming is left to do when it is added.
   bool prepare(const Term& term, std::size_t place, Group& group) {
-    float* own = scratch_[place].data();
+    float* scratch = scratch_[place].data();
     if (drops_on_the_way_) {
       group.keys[place] = keys_of(*term.draw, begin_);
       group.scale[place] = term.draw->scale;
     } else if (term.draw != nullptr) {
-      drop(*term.draw, begin_, group.x[place], n_, own);
-      group.x[place] = own;
+      drop(*term.draw, begin_, group.x[place], n_, scratch);
+      group.x[place] = scratch;
     }
     if (term.outliers != nullptr) {
-      keep<false>(*term.outliers, begin_, group.x[place], n_, own);
-      group.x[place] = own;
+      keep<false>(*term.outliers, begin_, group.x[place], n_, scratch);
+      group.x[place] = scratch;
     }
     const auto& kept = term.kept;
     const bool inside = limit_inside(term);
     if (inside) {
-      keep<true>(kept, begin_, group.x[place], n_, own);
-      group.x[place] = own;
+      keep<true>(kept, begin_, group.x[place], n_, scratch);
+      group.x[place] = scratch;
     }
     group.least[place] = kept.before == 0 || inside ? 0 : kept.limit > begin_ ? kept.before : kept.after;
     return group.least[place] > 0;
@@ -291,19 +291,19 @@ Count merge(const Rule& rule, std::int64_t begin, std::int64_t n, float* out) {
                        });
   Space().fence();
   Count all;
-  const auto is_undecided = [](const Count& one) { return one.undecided > 0; };
+  const auto is_undecided = [](const Count& count) { return count.undecided > 0; };
   const auto first = std::find_if(counts.begin(), counts.end(), is_undecided);
   if (first != counts.end()) {
     const auto last = std::find_if(counts.rbegin(), counts.rend(), is_undecided).base();
     all.undecided_begin = begin + (first - counts.begin()) * tile;
     all.undecided_end = begin + std::min(n, (last - counts.begin()) * tile);
-    for (auto one = first; one != last; ++one) all.undecided_nonzero += one->nonzero;
+    for (auto count = first; count != last; ++count) all.undecided_nonzero += count->nonzero;
   }
-  for (const auto& one : counts) {
-    all.nonzero += one.nonzero;
-    all.undecided += one.undecided;
-    all.balance += one.balance;
-    all.finite &= one.finite;
+  for (const auto& count : counts) {
+    all.nonzero += count.nonzero;
+    all.undecided += count.undecided;
+    all.balance += count.balance;
+    all.finite &= count.finite;
   }
   return all;
 }

@@ -86,7 +86,7 @@ void collect_between(const float* x, const float* start, std::int64_t n, std::ui
   const auto sign_off = all_of(magnitude), least = all_of(low), width = all_of(high - low);
   for (std::int64_t from = 0; from < n; from += block) {
     const auto m = std::min(block, n - from);
-    std::size_t found = 0;
+    std::size_t count = 0;
     std::int64_t below = 0;
     for (std::int64_t i = 0; i < m; i += line) {
       const auto at = from + i;
@@ -96,13 +96,13 @@ void collect_between(const float* x, const float* start, std::int64_t n, std::ui
       const auto tau = start != nullptr ? _mm512_sub_ps(y, _mm512_maskz_loadu_ps(there, start + at)) : y;
       const auto bits = _mm512_and_epi32(_mm512_castps_si512(tau), sign_off);
       const auto in = _mm512_mask_cmplt_epu32_mask(there, _mm512_sub_epi32(bits, least), width);
-      _mm512_storeu_si512(kept.data() + found, _mm512_maskz_compress_epi32(in, bits));
-      found += static_cast<std::size_t>(std::popcount(static_cast<std::uint16_t>(in)));
+      _mm512_storeu_si512(kept.data() + count, _mm512_maskz_compress_epi32(in, bits));
+      count += static_cast<std::size_t>(std::popcount(static_cast<std::uint16_t>(in)));
       const auto under = _mm512_mask_cmplt_epu32_mask(there, bits, least);
       below += std::popcount(static_cast<std::uint16_t>(under));
     }
-    above += m - below - static_cast<std::int64_t>(found);
-    inside.insert(inside.end(), kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(found));
+    above += m - below - static_cast<std::int64_t>(count);
+    inside.insert(inside.end(), kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(count));
   }
 }
 #else
@@ -139,12 +139,12 @@ void collect(const Number& number, const float* x, std::int64_t n, std::uint32_t
     above += larger;
     std::fill(flags.begin() + m, flags.end(), std::uint8_t{0});
     std::memcpy(word.data(), flags.data(), sizeof word);
-    std::size_t found = 0;
+    std::size_t count = 0;
     for (std::size_t k = 0; k < words; ++k) {
-      listed[found] = static_cast<std::uint8_t>(k);
-      found += word[k] != 0 ? 1 : 0;
+      listed[count] = static_cast<std::uint8_t>(k);
+      count += word[k] != 0 ? 1 : 0;
     }
-    for (std::size_t j = 0; j < found; ++j) {
+    for (std::size_t j = 0; j < count; ++j) {
       const std::size_t k = listed[j];
       for (auto rest = word[k]; rest != 0; rest &= rest - 1)
         inside.push_back(
@@ -171,12 +171,12 @@ void add_magnitudes(const float* x, std::int64_t n, std::int64_t place, std::arr
   };
   const auto head = std::min(n, (line - place % line) % line), lines = (n - head) / line;
   for (std::int64_t i = 0; i < head; ++i) add(i);
-  auto own = sums;
+  auto local = sums;
   for (std::int64_t l = 0; l < lines; ++l) {
     const float* y = x + head + l * line;
-    for (std::size_t i = 0; i < line; ++i) own[i] += static_cast<double>(std::fabs(y[i]));
+    for (std::size_t i = 0; i < line; ++i) local[i] += static_cast<double>(std::fabs(y[i]));
   }
-  sums = own;
+  sums = local;
   for (auto i = head + lines * line; i < n; ++i) add(i);
 }
 

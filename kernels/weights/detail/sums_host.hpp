@@ -147,10 +147,10 @@ struct Claimed {
   template <int Count, class Number>
   Number operator()(const Group& group, int i, const Number& sum) const {
     const Number merged = sum / divisor;
-    Number own = {};
+    Number claimants = {};
     for (std::size_t t = 0; t < Count; ++t)
-      own += claimed(tau<Differs, Number>(group, t, i), group.claim[t], merged);
-    return own >= claims ? merged : Number{};
+      claimants += claimed(tau<Differs, Number>(group, t, i), group.claim[t], merged);
+    return claimants >= claims ? merged : Number{};
   }
 };
 
@@ -178,20 +178,20 @@ inline Number rounded(Number product) {
 /// `largest` keeps the largest bits.
 template <int Count, bool Differs, bool Trims, bool Rounds = false, class End>
 int add(const Group& group, bool first, int n, float* out, Words& largest, const End end) {
-  const Group own = group;
+  const Group local = group;
   Words most = largest;
   Lanes nonzero = {};
   float rest = 0;
   begin_or_go_on(first, [&](auto begins) {
-    each_place<Count>(own, n, [&]<class Number>(int i) {
+    each_place<Count>(local, n, [&]<class Number>(int i) {
       Number sum = begins ? Number{} : load<Number>(out + i);
       for (std::size_t t = 0; t < Count; ++t)
         if constexpr (Rounds) {
-          sum += rounded<Number>(own.weight[t] * kept<Differs, Trims, Number>(own, t, i, most));
+          sum += rounded<Number>(local.weight[t] * kept<Differs, Trims, Number>(local, t, i, most));
         } else {
-          sum += own.weight[t] * kept<Differs, Trims, Number>(own, t, i, most);
+          sum += local.weight[t] * kept<Differs, Trims, Number>(local, t, i, most);
         }
-      sum = end.template operator()<Count>(own, i, sum);
+      sum = end.template operator()<Count>(local, i, sum);
       store(out + i, sum);
       if constexpr (std::is_same_v<Number, Lanes>) {
         nonzero += ones<Number>(sum != 0.0F);
@@ -208,7 +208,7 @@ int add(const Group& group, bool first, int n, float* out, Words& largest, const
 template <int Count, bool Differs, bool Further, class End>
 int add_dropped(const Group& group, bool first, std::uint32_t low, std::uint32_t below, int n, float* out,
                 Words& largest, const End end) {
-  const Group own = group;
+  const Group local = group;
   Words most = largest;
   Lanes nonzero = {};
   begin_or_go_on(first, [&](auto begins) {
@@ -216,16 +216,16 @@ int add_dropped(const Group& group, bool first, std::uint32_t low, std::uint32_t
       Lanes sum[4];
       for (int q = 0; q < 4; ++q) sum[q] = begins ? Lanes{} : read(out + i + q * lanes);
       for (std::size_t t = 0; t < Count; ++t) {
-        for (int k = 0; k < strip; k += static_cast<int>(line)) fetch(own, t, i + k);
-        const auto draws = draw_strip<Further>(own.keys[t], low + static_cast<std::uint32_t>(i), below);
+        for (int k = 0; k < strip; k += static_cast<int>(line)) fetch(local, t, i + k);
+        const auto draws = draw_strip<Further>(local.keys[t], low + static_cast<std::uint32_t>(i), below);
         for (int q = 0; q < 4; ++q) {
-          const auto x = tau<Differs, Lanes>(own, t, i + q * lanes);
+          const auto x = tau<Differs, Lanes>(local, t, i + q * lanes);
           if (Differs) see(most, x);
-          sum[q] += own.weight[t] * dropped(draws.quarter[q], below, x, own.scale[t]);
+          sum[q] += local.weight[t] * dropped(draws.quarter[q], below, x, local.scale[t]);
         }
       }
       for (int q = 0; q < 4; ++q) {
-        sum[q] = end.template operator()<Count>(own, i, sum[q]);
+        sum[q] = end.template operator()<Count>(local, i, sum[q]);
         write(out + i + q * lanes, sum[q]);
         nonzero += ones<Lanes>(sum[q] != 0.0F);
       }
@@ -238,14 +238,14 @@ int add_dropped(const Group& group, bool first, std::uint32_t low, std::uint32_t
 /// Goes on with sums and, at each place, the weights of those that are not zero.
 template <int Count, bool Differs, bool Trims>
 void add_and_count(const Group& group, int n, float* out, float* voters, Words& largest) {
-  const Group own = group;
+  const Group local = group;
   Words most = largest;
-  each_place<Count>(own, n, [&]<class Number>(int i) {
+  each_place<Count>(local, n, [&]<class Number>(int i) {
     auto all = load<Number>(out + i), weights = load<Number>(voters + i);
     for (std::size_t t = 0; t < Count; ++t) {
-      const auto x = kept<Differs, Trims, Number>(own, t, i, most);
-      all += own.weight[t] * x;
-      weights += x != 0.0F ? Number{} + own.weight[t] : Number{};
+      const auto x = kept<Differs, Trims, Number>(local, t, i, most);
+      all += local.weight[t] * x;
+      weights += x != 0.0F ? Number{} + local.weight[t] : Number{};
     }
     store(out + i, all);
     store(voters + i, weights);
@@ -256,16 +256,16 @@ void add_and_count(const Group& group, int n, float* out, float* voters, Words& 
 /// Goes on with sums, and with these and the weights of both signs by themselves.
 template <int Count, bool Differs, bool Trims>
 void add_by_sign(const Group& group, int n, float* out, Sums& sums, Words& largest) {
-  const Group own = group;
+  const Group local = group;
   Words most = largest;
-  each_place<Count>(own, n, [&]<class Number>(int i) {
+  each_place<Count>(local, n, [&]<class Number>(int i) {
     auto all = load<Number>(out + i), positive = load<Number>(sums.positive.data() + i),
          negative = load<Number>(sums.negative.data() + i);
     auto for_positive = load<Number>(sums.for_positive.data() + i),
          for_negative = load<Number>(sums.for_negative.data() + i);
     for (std::size_t t = 0; t < Count; ++t) {
-      const Number weight = Number{} + own.weight[t],
-                   y = weight * kept<Differs, Trims, Number>(own, t, i, most);
+      const Number weight = Number{} + local.weight[t],
+                   y = weight * kept<Differs, Trims, Number>(local, t, i, most);
       all += y;
       positive = y > 0.0F ? positive + y : positive;
       negative = y < 0.0F ? negative + y : negative;

@@ -151,11 +151,11 @@ class Bases final : public Experiment {
       all["validation_accuracy"] = unknown({a, tasks});
       for (const auto* what : {"coefficient", "absolute", "normalized"}) all[what] = unknown({});
       each_partition([&](std::int64_t row, std::int64_t p) {
-        auto found = done.folder.read_unit(done.world, unit_key(name, row, p)).tensors;
-        if (const auto same = found.find("same"); same != found.end())
-          found = done.folder.read_unit(done.world, unit_key(name, row, same->second.item<std::int64_t>()))
-                      .tensors;
-        for (auto& [what, values] : all) values[row][p].copy_(found.at(what));
+        auto tensors = done.folder.read_unit(done.world, unit_key(name, row, p)).tensors;
+        if (const auto same = tensors.find("same"); same != tensors.end())
+          tensors = done.folder.read_unit(done.world, unit_key(name, row, same->second.item<std::int64_t>()))
+                        .tensors;
+        for (auto& [what, values] : all) values[row][p].copy_(tensors.at(what));
       });
       for (const auto& [what, values] : all) out.put(group + "/" + what, values);
       out.attribute(group, "split_below", settings_.split_below);
@@ -197,7 +197,7 @@ class Bases final : public Experiment {
     const auto of = at::tensor(std::vector<std::int64_t>(kept.begin(), kept.end()), at::kLong);
     const auto cosine = whole.index_select(0, of).index_select(1, of);
     const auto tasks = static_cast<std::int64_t>(kept.size());
-    const auto found = spectral::laplacian_eigenvalues(cosine);
+    const auto eigenvalues = spectral::laplacian_eigenvalues(cosine);
     auto labels = at::full({k(), partitions(), whole.size(0)}, -1, at::kLong);
     for (std::int64_t row = 0; row < k(); ++row) {
       const auto clusters = settings_.clusters[static_cast<std::size_t>(row)];
@@ -219,11 +219,12 @@ class Bases final : public Experiment {
     const auto filled = [&](const at::Tensor& values) {
       return at::constant_pad_nd(values, {0, whole.size(0) - tasks}, std::nan(""));
     };
-    file.tensors = {{"cosine", whole},
-                    {"eigenvalues", filled(found.unnormalised)},
-                    {"normalised_eigenvalues", filled(found.normalised)},
-                    {"chosen_clusters", at::full({}, spectral::largest_gap(found.unnormalised), at::kLong)},
-                    {"labels", labels}};
+    file.tensors = {
+        {"cosine", whole},
+        {"eigenvalues", filled(eigenvalues.unnormalised)},
+        {"normalised_eigenvalues", filled(eigenvalues.normalised)},
+        {"chosen_clusters", at::full({}, spectral::largest_gap(eigenvalues.unnormalised), at::kLong)},
+        {"labels", labels}};
     return file;
   }
 
@@ -240,8 +241,8 @@ class Bases final : public Experiment {
       const auto labels = merged_labels(study::labels_of(partition));
       return labels.empty() ? std::nullopt : factors_of(labels, settings_.in, settings_.out);
     };
-    const auto one = factors(first), other = factors(second);
-    return one && other && at::equal(*one, *other);
+    const auto first_factors = factors(first), other = factors(second);
+    return first_factors && other && at::equal(*first_factors, *other);
   }
 
   store::TensorFile compute(const std::string& name, std::int64_t row, std::int64_t p,

@@ -56,14 +56,14 @@ class BasisNegation final : public Experiment {
                most = clusters_ > 0 ? std::min(tasks, clusters_ * (split_below_ > -1 ? 2 : 1)) : tasks;
     const auto all = study_.tasks.all();
     for (const auto& name : study_.settings.vector_regimes) {
-      auto made = Tally(study_).visit(name, all).vectors(name, all).stores(most * length, 4);
-      made.stores(3 * tasks).holds(4.0 * static_cast<double>(most * length));
+      auto basis_tally = Tally(study_).visit(name, all).vectors(name, all).stores(most * length, 4);
+      basis_tally.stores(3 * tasks).holds(4.0 * static_cast<double>(most * length));
       auto needs = study_.vectors.needs(name, all);
       needs.push_back(key::partitions(name));
       add_missing(needs, in_.needs(study_, name, all));
-      count_cluster(made, in_, name, merged_at_most(all.size(), clusters_));
+      count_cluster(basis_tally, in_, name, merged_at_most(all.size(), clusters_));
       units.push_back(unit(
-          basis_vectors_key(name), made, needs,
+          basis_vectors_key(name), basis_tally, needs,
           [this, name, &folder](schedule::UnitContext& context) { return bases(name, folder, context); }));
       for (const auto t : all) {
         const auto edit = basis_edit(in_, name, all, minus(alpha_));
@@ -89,10 +89,10 @@ class BasisNegation final : public Experiment {
       put_target_and_control(
           out, done, study_, group, alpha_, {{"", alpha_}}, threshold_,
           each_task(study_, [&](const std::string& task) { return basis_negation_key(name, task); }));
-      const auto made = basis_vectors_key(name);
-      const auto labels = done.folder.read_tensor(made, "labels");
+      const auto key = basis_vectors_key(name);
+      const auto labels = done.folder.read_tensor(key, "labels");
       for (const auto* what : {"labels", "nearest", "nearest_cosine"})
-        out.put(group + "/" + what, done.folder.read_tensor(made, what));
+        out.put(group + "/" + what, done.folder.read_tensor(key, what));
       out.attribute(group, "clusters", labels.max().item<std::int64_t>() + 1);
       out.attribute(group, "merge_in", in_.method_name);
     }
@@ -106,12 +106,12 @@ class BasisNegation final : public Experiment {
     const auto k = clusters_ > 0 ? clusters_ : partition.at("chosen_clusters").item<std::int64_t>();
     const auto labels = study::spectral_labels(study_, partition.at("cosine"), k, split_below_);
     const auto all = study_.tasks.all();
-    const auto found = bases_of(study_, name, study::clusters_by(all, labels), in_, folder, context);
+    const auto vectors = bases_of(study_, name, study::clusters_by(all, labels), in_, folder, context);
     store::TensorFile file;
-    for (std::size_t c = 0; c < found.size(); ++c)
-      file.tensors[basis_name(static_cast<std::int64_t>(c))] = found[c];
+    for (std::size_t c = 0; c < vectors.size(); ++c)
+      file.tensors[basis_name(static_cast<std::int64_t>(c))] = vectors[c];
     std::vector<at::Tensor> cosines;
-    for (const auto t : all) cosines.push_back(cosines_with(study_.vectors.vector(name, t).cpu(), found));
+    for (const auto t : all) cosines.push_back(cosines_with(study_.vectors.vector(name, t).cpu(), vectors));
     const auto [cosine, nearest] = at::stack(cosines).max(1);
     file.tensors["labels"] = at::tensor(labels, at::kLong);
     file.tensors["nearest"] = nearest;
@@ -121,11 +121,11 @@ class BasisNegation final : public Experiment {
 
   store::TensorFile curves(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
-    const auto made = basis_vectors_key(name);
-    const auto labels = folder.read_tensor(made, "labels");
+    const auto key = basis_vectors_key(name);
+    const auto labels = folder.read_tensor(key, "labels");
     const auto nearest =
-        folder.read_tensor(made, "nearest")[static_cast<std::int64_t>(t)].item<std::int64_t>();
-    const auto basis = folder.read_tensor(made, basis_name(nearest)).to(study_.device);
+        folder.read_tensor(key, "nearest")[static_cast<std::int64_t>(t)].item<std::int64_t>();
+    const auto basis = folder.read_tensor(key, basis_name(nearest)).to(study_.device);
     const auto members = study::members_of(study_.tasks.all(), study::labels_of(labels), nearest);
     return target_and_control(study_, folder, context, basis_edit(in_, name, members, minus(alpha_), basis),
                               t);

@@ -93,7 +93,7 @@ class BasisTransfer final : public Experiment {
   }
 
   void write(Results& out, const Finished& done) const override {
-    const auto one = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
+    const auto one_shot = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/basis_transfer/" + name;
       out.put(group + "/alpha", alpha_);
@@ -116,7 +116,7 @@ class BasisTransfer final : public Experiment {
             at::full({}, file.at("cosine")[nearest].item<double>() >= threshold_ ? 1 : 0, at::kLong);
         file["chosen_alpha"] = number(alpha_[static_cast<std::size_t>(best)]);
         file["accuracy"] = file.at("test_accuracy")[nearest][best];
-        file["one_shot"] = file.at("test_accuracy")[nearest][one];
+        file["one_shot"] = file.at("test_accuracy")[nearest][one_shot];
         file["others"] = number(k > 1 ? others / static_cast<double>(k - 1) : std::nan(""));
         file["pretrained"] =
             done.folder.read_unit(done.world, key::single_task(study_.model.name(), study_.tasks.name(t)))
@@ -155,7 +155,7 @@ class BasisTransfer final : public Experiment {
     const auto labels = study::spectral_labels(study_, cosine, k, split_below_);
     const auto clusters = study::clusters_by(others, labels);
     const auto bases = bases_of(study_, name, clusters, in_, folder, context);
-    const auto a = static_cast<std::int64_t>(alpha_.size()), found = static_cast<std::int64_t>(bases.size());
+    const auto a = static_cast<std::int64_t>(alpha_.size()), count = static_cast<std::int64_t>(bases.size());
     store::TensorFile file;
     auto& tensors = file.tensors;
     auto unknown = [&](std::vector<std::int64_t> shape) {
@@ -164,17 +164,17 @@ class BasisTransfer final : public Experiment {
     tensors["labels"] = at::full({static_cast<std::int64_t>(study_.tasks.size())}, -1, at::kLong);
     tensors["labels"].index_copy_(0, places, at::tensor(labels, at::kLong));
     tensors["cosine"] = unknown({most()});
-    tensors["cosine"].narrow(0, 0, found).copy_(cosines_with(study_.vectors.vector(name, t).cpu(), bases));
+    tensors["cosine"].narrow(0, 0, count).copy_(cosines_with(study_.vectors.vector(name, t).cpu(), bases));
     const EditedOutputs models(study_, folder, context.group);
     int part = 0;
     for (const auto split : {Split::validation, Split::test}) {
       auto curves = unknown({most(), a});
-      for (std::int64_t c = 0; c < found; ++c, ++part) {
+      for (std::int64_t c = 0; c < count; ++c, ++part) {
         const auto basis = bases[static_cast<std::size_t>(c)].to(study_.device);
         const auto edit = basis_edit(in_, name, clusters[static_cast<std::size_t>(c)], alpha_, basis);
         const auto curve = models.outcomes(edit, t, split, points(), [&](double share) {
           context.stop_if_requested();
-          context.progress((share + part) / static_cast<double>(2 * found), "bases");
+          context.progress((share + part) / static_cast<double>(2 * count), "bases");
         });
         curves[c].copy_(curve.accuracy);
       }

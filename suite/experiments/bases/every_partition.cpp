@@ -266,7 +266,7 @@ class EveryPartition final : public Experiment {
     out.put(group + "/alpha", merges.alpha);
     out.put(group + "/member", at::tensor(Places(tasks.begin(), tasks.end()), at::kLong));
     std::vector<at::Tensor> labels;
-    for (const auto& one : bases_.partitions()) labels.push_back(at::tensor(one, at::kLong));
+    for (const auto& partition : bases_.partitions()) labels.push_back(at::tensor(partition, at::kLong));
     out.put(group + "/labels", at::stack(labels));
     auto sets = at::zeros(
         {static_cast<std::int64_t>(bases_.clusters()), static_cast<std::int64_t>(tasks.size())}, at::kByte);
@@ -275,8 +275,8 @@ class EveryPartition final : public Experiment {
     out.put(group + "/cluster", sets);
     std::map<std::string, std::vector<at::Tensor>> rows;
     for (std::size_t p = 0; p < bases_.partitions().size(); ++p) {
-      const auto found = done.folder.read_unit(done.world, unit_key(merges, name, p)).tensors;
-      for (const auto& [what, values] : found) rows[what].push_back(values);
+      const auto tensors = done.folder.read_unit(done.world, unit_key(merges, name, p)).tensors;
+      for (const auto& [what, values] : tensors) rows[what].push_back(values);
       if (is_outside(merges)) add_chosen(rows, done, name, merges, p);
     }
     for (const auto split : {Split::test, Split::validation})
@@ -290,15 +290,15 @@ class EveryPartition final : public Experiment {
   /// What the tasks outside have with all bases of partition p, α of each by its validation points.
   void add_chosen(std::map<std::string, std::vector<at::Tensor>>& rows, const Finished& done,
                   const std::string& name, const Merges& merges, std::size_t p) const {
-    const auto found =
+    const auto tensors =
         done.folder.read_unit(done.world, partition_together_key(name_of(merges, p), name, p)).tensors;
     const auto& alpha = settings_.held_alpha;
-    const auto one = std::find(alpha.begin(), alpha.end(), 1.0) - alpha.begin();
-    const auto &validation = found.at("together_validation"), &test = found.at("together_test");
+    const auto one_shot = std::find(alpha.begin(), alpha.end(), 1.0) - alpha.begin();
+    const auto &validation = tensors.at("together_validation"), &test = tensors.at("together_test");
     std::vector<double> shot, tuned, chosen;
     for (std::int64_t h = 0; h < test.size(0); ++h) {
       const auto best = metrics::chosen_row(validation[h].unsqueeze(1), at::ones({1}, at::kDouble));
-      shot.push_back(test[h][one].item<double>());
+      shot.push_back(test[h][one_shot].item<double>());
       tuned.push_back(test[h][best].item<double>());
       chosen.push_back(alpha[static_cast<std::size_t>(best)]);
     }
@@ -323,7 +323,7 @@ std::vector<Merges> read_pairs(config::Config& config, config::Section& section,
        "section as these have; α of linear and of methods with data outside is 1 alone",
        {.fallback = "none", .values = "a list of texts such as \"ties+top_k\""}},
       {});
-  std::vector<Merges> found;
+  std::vector<Merges> all;
   for (const auto& pair : pairs) {
     const auto plus = std::min(pair.find('+'), pair.size());
     const auto in = pair.substr(0, plus), out = pair.substr(std::min(plus + 1, pair.size()));
@@ -337,13 +337,13 @@ std::vector<Merges> read_pairs(config::Config& config, config::Section& section,
                      fmt::format("has {}; expected IN+OUT, OUT one of {}", pair, fmt::join(known, ", ")));
     auto method =
         read_basis_method(config, "bases.partitions." + out, merging::entry(out).meaning, out, study);
-    if (std::any_of(found.begin(), found.end(), [&](const Merges& one) { return one.name == pair; }))
+    if (std::any_of(all.begin(), all.end(), [&](const Merges& merges) { return merges.name == pair; }))
       section.refuse("pairs", fmt::format("has {} twice", pair));
     const bool plain = out == "linear" || method.method->takes_data();
-    found.push_back({pair, static_cast<std::size_t>(place - choice.methods.begin()), std::move(method),
-                     plain ? std::vector<double>{1} : usual});
+    all.push_back({pair, static_cast<std::size_t>(place - choice.methods.begin()), std::move(method),
+                   plain ? std::vector<double>{1} : usual});
   }
-  return found;
+  return all;
 }
 
 std::unique_ptr<Experiment> make_every_partition(config::Config& config, const Study& study) {

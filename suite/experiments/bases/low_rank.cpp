@@ -80,10 +80,10 @@ class LowRank final : public Experiment {
       }
       each([&](std::size_t q, std::size_t row) {
         const auto m = static_cast<std::int64_t>(settings_.bases[row]), numbers = 2 * tasks * (m + a + 1) + 7;
-        auto one = tally;
-        one.stores(numbers + tasks * tasks);
+        auto work = tally;
+        work.stores(numbers + tasks * tasks);
         const auto& method = settings_.methods[q];
-        units.push_back(unit(key::low_rank(name, method, static_cast<std::size_t>(m)), one, needs,
+        units.push_back(unit(key::low_rank(name, method, static_cast<std::size_t>(m)), work, needs,
                              [this, name, method, m, &folder](schedule::UnitContext& context) {
                                return compute(name, method, m, folder, context);
                              }));
@@ -124,13 +124,13 @@ class LowRank final : public Experiment {
       for (const auto* what : {"coefficient", "absolute", "normalized"}) all[what] = unknown({2});
       each([&](std::size_t i, std::size_t row) {
         const auto m = static_cast<std::size_t>(settings_.bases[row]);
-        const auto found =
+        const auto tensors =
             done.folder.read_unit(done.world, key::low_rank(name, settings_.methods[i], m)).tensors;
         for (auto& [what, values] : all) {
           auto part = values[static_cast<std::int64_t>(i)][static_cast<std::int64_t>(row)];
           if (what == "encoder") part = part.narrow(1, 0, static_cast<std::int64_t>(m));
           if (what == "decoder") part = part.narrow(0, 0, static_cast<std::int64_t>(m));
-          part.copy_(found.at(what));
+          part.copy_(tensors.at(what));
         }
       });
       for (const auto& [what, values] : all) out.put(group + "/" + what, values);
@@ -151,18 +151,18 @@ class LowRank final : public Experiment {
     const auto all = study_.tasks.all();
     const auto gram = study_.vectors.gram(context.group, name, all).cpu();
     const auto seed = study::seed_for(study_.settings.seed, fmt::format("autoencoder/{}", m));
-    const auto found = method == "pca" ? spectral::principal_components(gram, m)
-                                       : spectral::autoencoder(gram, m, settings_.autoencoder, seed);
-    const auto recovered = found.encoder.mm(found.decoder) + found.rest;
-    const auto own = own_accuracies(study_, folder, name, all);
+    const auto low_rank = method == "pca" ? spectral::principal_components(gram, m)
+                                          : spectral::autoencoder(gram, m, settings_.autoencoder, seed);
+    const auto recovered = low_rank.encoder.mm(low_rank.decoder) + low_rank.rest;
+    const auto single = own_accuracies(study_, folder, name, all);
     const EditedOutputs models(study_, folder, context.group);
     std::map<std::string, std::vector<at::Tensor>> rows;
     double done = 0;  // of two kinds of sums
-    for (const auto& coefficients : {found.encoder.sum(1), recovered.sum(1)}) {
+    for (const auto& coefficients : {low_rank.encoder.sum(1), recovered.sum(1)}) {
       const auto factors = coefficients.contiguous();
       const auto tau = regime(name).linear ? at::Tensor() : combined(study_, name, all, factors);
       const auto sum =
-          at_chosen_alpha(all, settings_.alpha, own,
+          at_chosen_alpha(all, settings_.alpha, single,
                           outcomes_of(study_, models, merged_edit(name, all, factors, tau), context),
                           [&](double share) { context.progress((done + share) / 2, "tasks"); });
       for (const auto* what : {"validation_accuracy", "accuracy", "coefficient", "absolute", "normalized"})
@@ -170,10 +170,10 @@ class LowRank final : public Experiment {
       ++done;
     }
     store::TensorFile file;
-    file.tensors = {{"encoder", found.encoder.contiguous()},
-                    {"decoder", found.decoder.contiguous()},
+    file.tensors = {{"encoder", low_rank.encoder.contiguous()},
+                    {"decoder", low_rank.decoder.contiguous()},
                     {"recovered", recovered.contiguous()},
-                    {"error", at::full({}, spectral::relative_error(gram, found), at::kDouble)}};
+                    {"error", at::full({}, spectral::relative_error(gram, low_rank), at::kDouble)}};
     for (const auto& [what, values] : rows) file.tensors[what] = at::stack(values);
     return file;
   }

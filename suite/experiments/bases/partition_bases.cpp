@@ -23,10 +23,10 @@ std::vector<std::vector<std::int64_t>> partitions_of(std::size_t n) {
   std::vector<std::vector<std::int64_t>> all = {{}};
   for (std::size_t i = 0; i < n; ++i) {
     std::vector<std::vector<std::int64_t>> longer;
-    for (const auto& one : all) {
-      const auto used = one.empty() ? 0 : *std::max_element(one.begin(), one.end()) + 1;
+    for (const auto& labels : all) {
+      const auto used = labels.empty() ? 0 : *std::max_element(labels.begin(), labels.end()) + 1;
       for (std::int64_t label = 0; label <= used; ++label) {
-        longer.push_back(one);
+        longer.push_back(labels);
         longer.back().push_back(label);
       }
     }
@@ -49,15 +49,15 @@ std::vector<std::size_t> PartitionBases::cluster(std::size_t c) const {
 
 std::vector<std::size_t> PartitionBases::clusters_of(std::size_t p) const {
   const auto& labels = partitions_[p];
-  std::vector<std::size_t> found;
+  std::vector<std::size_t> indices;
   const auto last = *std::max_element(labels.begin(), labels.end());
   for (std::int64_t label = 0; label <= last; ++label) {
     std::size_t bits_of = 0;
     for (std::size_t i = 0; i < labels.size(); ++i)
       if (labels[i] == label) bits_of |= std::size_t{1} << i;
-    found.push_back(bits_of - 1);
+    indices.push_back(bits_of - 1);
   }
-  return found;
+  return indices;
 }
 
 bool PartitionBases::takes(const ChosenMethod& method, const std::string& name) const {
@@ -108,16 +108,16 @@ void PartitionBases::add_unit(std::vector<schedule::WorkUnit>& units, const sche
 }
 
 std::vector<std::string> PartitionBases::needs(const ChosenMethod& method, const std::string& name) const {
-  auto found = study_.vectors.needs(name, tasks());
+  auto keys = study_.vectors.needs(name, tasks());
   if (!has_units(method)) {
-    add_missing(found, method.needs(study_, name, tasks()));
-    return found;
+    add_missing(keys, method.needs(study_, name, tasks()));
+    return keys;
   }
   for (std::size_t c = 0; c < clusters(); ++c) {
     const auto members = cluster(c);
-    if (members.size() > 1) found.push_back(unit_key(method, name, members));
+    if (members.size() > 1) keys.push_back(unit_key(method, name, members));
   }
-  return found;
+  return keys;
 }
 
 at::Tensor PartitionBases::basis(const ChosenMethod& method, const std::string& name,
@@ -134,12 +134,12 @@ std::vector<std::size_t> tasks_named(const config::Section& section, const std::
   std::vector<std::size_t> places;
   for (const auto& name : names) {
     const auto all = study.tasks.all();
-    const auto found =
+    const auto place =
         std::find_if(all.begin(), all.end(), [&](auto t) { return study.tasks.name(t) == name; });
-    if (found == all.end()) section.refuse(key, fmt::format("has {}, which is none of data.tasks", name));
-    if (std::find(places.begin(), places.end(), *found) != places.end())
+    if (place == all.end()) section.refuse(key, fmt::format("has {}, which is none of data.tasks", name));
+    if (std::find(places.begin(), places.end(), *place) != places.end())
       section.refuse(key, fmt::format("has {} twice", name));
-    places.push_back(*found);
+    places.push_back(*place);
   }
   return places;
 }

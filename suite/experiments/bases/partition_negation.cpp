@@ -55,8 +55,8 @@ class PartitionNegation final : public Experiment {
     each([&](const std::string& name, const ChosenMethod& method) {
       for (const auto c : clusters_) {
         const auto members = bases_.cluster(c);
-        const auto own = unit_key(method, name, c);
-        if (!added.insert(own).second) continue;
+        const auto key = unit_key(method, name, c);
+        if (!added.insert(key).second) continue;
         const auto edit = basis_edit(method, name, members, minus(alpha_));
         auto tally = target_and_control_tally(study_, edit, task_).stores(1);
         tally.visit(name, members).vectors(name, {task_});
@@ -64,7 +64,7 @@ class PartitionNegation final : public Experiment {
         auto needs = bases_.needs(method, name);
         add_missing(needs, study_.vectors.needs(name, members));
         add_missing(needs, target_and_control_needs(study_, edit, task_));
-        units.push_back(unit(own, tally, needs, [this, name, &method, c, &folder](auto& context) {
+        units.push_back(unit(key, tally, needs, [this, name, &method, c, &folder](auto& context) {
           return curves(name, method, c, folder, context);
         }));
       }
@@ -147,11 +147,11 @@ std::unique_ptr<Experiment> make_partition_negation(config::Config& config, cons
   const auto threshold = control_threshold(*section);
   std::size_t task = 0;
   if (!choice.tasks.empty()) {
-    const auto found = std::find_if(choice.tasks.begin(), choice.tasks.end(),
+    const auto place = std::find_if(choice.tasks.begin(), choice.tasks.end(),
                                     [&](auto t) { return study.tasks.name(t) == name; });
-    if (found == choice.tasks.end())
+    if (place == choice.tasks.end())
       section->refuse("task", "is " + name + ", which is none of bases.partitions.tasks");
-    task = *found;
+    task = *place;
   }
   return std::make_unique<PartitionNegation>(study, std::move(choice), task, std::move(alpha), threshold);
 }

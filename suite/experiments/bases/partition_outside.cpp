@@ -30,10 +30,10 @@ PartitionOutside::PartitionOutside(const Study& study, const PartitionBases& bas
       threshold_(threshold) {}
 
 PartitionOutside::Clusters PartitionOutside::clusters(bool alone) const {
-  Clusters found;
+  Clusters indices;
   for (std::size_t c = 0; c < bases_.clusters(); ++c)
-    if ((bases_.cluster(c).size() == 1) == alone) found.push_back(c);
-  return found;
+    if ((bases_.cluster(c).size() == 1) == alone) indices.push_back(c);
+  return indices;
 }
 
 std::string PartitionOutside::unit_key(const ChosenMethod& method, bool alone, const std::string& name,
@@ -98,9 +98,9 @@ store::TensorFile PartitionOutside::added(const std::string& name, const ChosenM
   std::vector<at::Tensor> cosines, validation, test;
   for (std::size_t i = 0; i < some.size(); ++i) {
     const auto members = bases_.cluster(some[i]);
-    const auto found = bases_.basis(method, name, members, folder, context);
-    cosines.push_back(cosines_with(study_.vectors.vector(name, t).cpu(), {found})[0]);
-    const auto added = edit(method, alone, name, members, found.to(study_.device));
+    const auto basis = bases_.basis(method, name, members, folder, context);
+    cosines.push_back(cosines_with(study_.vectors.vector(name, t).cpu(), {basis})[0]);
+    const auto added = edit(method, alone, name, members, basis.to(study_.device));
     for (const auto split : {Split::validation, Split::test}) {
       auto curve = models.outcomes(added, t, split, n, go_on);
       (split == Split::test ? test : validation).push_back(std::move(curve.accuracy));
@@ -155,7 +155,7 @@ void PartitionOutside::write(Results& out, const Finished& done, const ChosenMet
   if (others_.empty()) return;
   out.put(group + "/other", at::tensor(std::vector<std::int64_t>(others_.begin(), others_.end()), at::kLong));
   out.put(group + "/held_alpha", alpha_);
-  const auto one = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
+  const auto one_shot = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
   std::map<std::string, std::vector<at::Tensor>> rows;
   for (const auto t : others_) {
     const auto of_task = together(done, method, name, t);
@@ -176,7 +176,7 @@ void PartitionOutside::write(Results& out, const Finished& done, const ChosenMet
           metrics::chosen_row(of_task.at("held_validation")[place].unsqueeze(1), at::ones({1}, at::kDouble));
       nearest.push_back(place);
       found.push_back(at_cosine(c) >= threshold_ ? 1 : 0);
-      shot.push_back(of_task.at("held_test")[place][one].item<double>());
+      shot.push_back(of_task.at("held_test")[place][one_shot].item<double>());
       tuned.push_back(of_task.at("held_test")[place][best].item<double>());
       chosen.push_back(alpha_[static_cast<std::size_t>(best)]);
     }

@@ -166,12 +166,12 @@ at::Tensor combined(const study::Study& study, const std::string& regime,
 }
 
 at::Tensor cosines_with(const at::Tensor& tau, const std::vector<at::Tensor>& bases) {
-  auto found = at::zeros({static_cast<std::int64_t>(bases.size())}, at::kDouble);
+  auto cosines = at::zeros({static_cast<std::int64_t>(bases.size())}, at::kDouble);
   for (std::size_t c = 0; c < bases.size(); ++c) {
     const std::array both = {tau, bases[c]};
-    found[static_cast<std::int64_t>(c)] = study::cosines_of(weights::gram(both).cpu())[0][1];
+    cosines[static_cast<std::int64_t>(c)] = study::cosines_of(weights::gram(both).cpu())[0][1];
   }
-  return found;
+  return cosines;
 }
 
 }  // namespace taugrid::experiments

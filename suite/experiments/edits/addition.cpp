@@ -58,10 +58,10 @@ class Addition final : public Experiment {
       const auto curves = put_task_curves(out, done, study_, group, name, alpha_,
                                           [&](const std::string& task) { return addition_key(name, task); });
       out.put(group + "/chosen_alpha", alpha_[static_cast<std::size_t>(curves.chosen)]);
-      const auto one = curves.test[std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin()];
-      out.put(group + "/one_shot_absolute", one.mean().item<double>());
+      const auto one_shot = curves.test[std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin()];
+      out.put(group + "/one_shot_absolute", one_shot.mean().item<double>());
       out.put(group + "/one_shot_normalized",
-              metrics::normalised_accuracy(one, curves.own_test).item<double>());
+              metrics::normalised_accuracy(one_shot, curves.own_test).item<double>());
     }
   }
 

@@ -173,12 +173,13 @@ class Averages final : public Experiment {
       const auto& set = sets_[static_cast<std::size_t>(k)];
       if (!holds(set, t)) continue;
       context.stop_if_requested();
-      const std::vector<at::Tensor> found = {readout.logits(output(mean(name, set, set.size()))),
-                                             mean_of(logits, set), readout.logits(mean_of(outputs, set))};
+      const std::vector<at::Tensor> kind_logits = {readout.logits(output(mean(name, set, set.size()))),
+                                                   mean_of(logits, set),
+                                                   readout.logits(mean_of(outputs, set))};
       for (std::size_t i = 0; i < kinds.size(); ++i) {
-        const auto one = study::outcome(readout, found[i], labels, points());
-        file.tensors[kinds[i]][k][0].copy_(one.accuracy);
-        file.tensors[kinds[i] + "_correct"][k][0].copy_(one.correct);
+        const auto outcome = study::outcome(readout, kind_logits[i], labels, points());
+        file.tensors[kinds[i]][k][0].copy_(outcome.accuracy);
+        file.tensors[kinds[i] + "_correct"][k][0].copy_(outcome.correct);
       }
       file.tensors["gap"][k][0].copy_(gap(set));
       context.progress(static_cast<double>(k + 1) / static_cast<double>(s), "set");

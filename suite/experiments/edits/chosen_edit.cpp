@@ -41,7 +41,7 @@ void count_chosen(Tally& tally, const EditAt& edit, const std::vector<double>& a
 }
 
 store::TensorFile at_chosen_alpha(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
-                                  const OwnAccuracies& own, const OutcomesOf& of,
+                                  const OwnAccuracies& single, const OutcomesOf& of,
                                   const std::function<void(double)>& progress) {
   double seen = 0;
   const auto outcomes = [&](Split split, const std::vector<double>& grid) {
@@ -55,7 +55,7 @@ store::TensorFile at_chosen_alpha(const std::vector<std::size_t>& tasks, const s
     return study::Outcome{at::stack(accuracy, 1), at::stack(correct, 1)};
   };
   const auto validation = outcomes(Split::validation, alpha).accuracy;
-  const double chosen = alpha[static_cast<std::size_t>(metrics::chosen_row(validation, own.validation))];
+  const double chosen = alpha[static_cast<std::size_t>(metrics::chosen_row(validation, single.validation))];
   const auto test = outcomes(Split::test, {chosen});
   const auto accuracy = test.accuracy[0];
   store::TensorFile file;
@@ -64,22 +64,22 @@ store::TensorFile at_chosen_alpha(const std::vector<std::size_t>& tasks, const s
                   {"correct", test.correct[0].contiguous()},
                   {"coefficient", at::full({}, chosen, at::kDouble)},
                   {"absolute", accuracy.mean()},
-                  {"normalized", metrics::normalised_accuracy(accuracy, own.test)}};
+                  {"normalized", metrics::normalised_accuracy(accuracy, single.test)}};
   return file;
 }
 
 store::TensorFile at_chosen_alpha_among_all(const Study& study, const std::vector<std::size_t>& tasks,
-                                            const std::vector<double>& alpha, const OwnAccuracies& own,
+                                            const std::vector<double>& alpha, const OwnAccuracies& single,
                                             const OutcomesOf& of,
                                             const std::function<void(double)>& progress) {
   const auto count = study.tasks.size();
   if (!tasks.empty()) {
-    auto file = at_chosen_alpha(tasks, alpha, own, of, progress);
-    auto& found = file.tensors;
-    found["validation_accuracy"] =
-        study::among_all(found["validation_accuracy"], 1, tasks, count, std::nan(""));
-    found["accuracy"] = study::among_all(found["accuracy"], 0, tasks, count, std::nan(""));
-    found["correct"] = study::among_all(found["correct"], 0, tasks, count, 0);
+    auto file = at_chosen_alpha(tasks, alpha, single, of, progress);
+    auto& tensors = file.tensors;
+    tensors["validation_accuracy"] =
+        study::among_all(tensors["validation_accuracy"], 1, tasks, count, std::nan(""));
+    tensors["accuracy"] = study::among_all(tensors["accuracy"], 0, tasks, count, std::nan(""));
+    tensors["correct"] = study::among_all(tensors["correct"], 0, tasks, count, 0);
     return file;
   }
   const auto all = static_cast<std::int64_t>(count), a = static_cast<std::int64_t>(alpha.size());

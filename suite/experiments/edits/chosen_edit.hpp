@@ -41,13 +41,13 @@ void count_chosen(Tally& tally, const EditAt& edit, const std::vector<double>& a
 /// on these points; at it on test points accuracy [n], correct [n,⌈N/8⌉], absolute and normalized, their
 /// means. `progress` is called with the share done.
 store::TensorFile at_chosen_alpha(
-    const std::vector<std::size_t>& tasks, const std::vector<double>& alpha, const OwnAccuracies& own,
+    const std::vector<std::size_t>& tasks, const std::vector<double>& alpha, const OwnAccuracies& single,
     const OutcomesOf& of, const std::function<void(double)>& progress = [](double) {});
 
 /// The same among all T tasks of the run, where `tasks` alone, which may be none, were edited: NaN, of bits
 /// 0, in the places of the others.
 store::TensorFile at_chosen_alpha_among_all(const Study& study, const std::vector<std::size_t>& tasks,
-                                            const std::vector<double>& alpha, const OwnAccuracies& own,
+                                            const std::vector<double>& alpha, const OwnAccuracies& single,
                                             const OutcomesOf& of,
                                             const std::function<void(double)>& progress);
 

@@ -141,16 +141,16 @@ class Merging final : public Experiment {
     out.put(group + "/accuracy", curves.test[curves.chosen].contiguous());
     out.attribute(group, "method", chosen.method_name);
     out.put(group + "/coefficient", chosen.alpha[static_cast<std::size_t>(curves.chosen)]);
-    const auto made = done.folder.read_tensor(key::merging(chosen.name, name), "made");
-    const double passes = made[1].item<double>();
+    const auto stats = done.folder.read_tensor(key::merging(chosen.name, name), "made");
+    const double passes = stats[1].item<double>();
     const auto merged = study::merged_tasks(study_, done.folder, name).size();
     const auto numbers = static_cast<double>(merged) * static_cast<double>(study_.model.layout().size());
-    out.put(group + "/density", made[0].item<double>());
+    out.put(group + "/density", stats[0].item<double>());
     out.put(group + "/passes", passes);
     out.put(group + "/bytes", passes * 4 * numbers);
     out.put(group + "/seconds", seconds(done, chosen, name));
-    out.put(group + "/forward_passes", made[2].item<double>());
-    out.put(group + "/backward_passes", made[3].item<double>());
+    out.put(group + "/forward_passes", stats[2].item<double>());
+    out.put(group + "/backward_passes", stats[3].item<double>());
     chosen.method->write(out, done, group, name, key::merging(chosen.name, name));
   }
 
@@ -178,9 +178,9 @@ class Merging final : public Experiment {
     auto result = chosen.method->merge(merging::ModelsToMerge(study_, name, kept), part, context);
     store::TensorFile file{std::move(result.more), {}};
     file.tensors["tau"] = result.merged.tau;
-    const auto& made = result.merged.made;
+    const auto& stats = result.merged.made;
     file.tensors["made"] =
-        at::tensor({made.density, made.passes, result.inputs.forward, result.inputs.backward}, at::kDouble);
+        at::tensor({stats.density, stats.passes, result.inputs.forward, result.inputs.backward}, at::kDouble);
     return file;
   }
 
@@ -209,14 +209,14 @@ class Merging final : public Experiment {
   store::TensorFile saved(const ChosenMerge& chosen, const std::string& name,
                           const schedule::RunFolder& folder, const schedule::UnitContext& context) const {
     const auto kept = study::merged_tasks(study_, folder, name);
-    std::vector<at::Tensor> curves, own;
+    std::vector<at::Tensor> curves, single;
     for (const auto t : kept) {
       const auto& task = study_.tasks.name(t);
       curves.push_back(folder.read_tensor(merged_key(chosen.name, name, task), "validation"));
-      own.push_back(folder.read_tensor(key::single_task(name, task), "validation_accuracy"));
+      single.push_back(folder.read_tensor(key::single_task(name, task), "validation_accuracy"));
     }
     const double alpha =
-        chosen.alpha[static_cast<std::size_t>(metrics::chosen_row(at::stack(curves, 1), at::stack(own)))];
+        chosen.alpha[static_cast<std::size_t>(metrics::chosen_row(at::stack(curves, 1), at::stack(single)))];
     if (context.group.rank() == 0) {
       const auto to = study_.vectors.folder() / "merged" / chosen.name / name;
       const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);

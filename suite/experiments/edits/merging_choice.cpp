@@ -41,10 +41,10 @@ config::Section standing_in(config::Config& config, const std::string& name) {
 }
 
 /// Reads a method's coefficients; `usual`: those of methods that have one.
-std::vector<double> read_alpha(config::Section& own, const merging::Entry& method,
+std::vector<double> read_alpha(config::Section& section, const merging::Entry& method,
                                const std::vector<double>& usual) {
-  return own.alpha_grid("alpha", of_alpha, method.has_coefficient ? usual : std::vector<double>{1},
-                        coefficients);
+  return section.alpha_grid("alpha", of_alpha, method.has_coefficient ? usual : std::vector<double>{1},
+                            coefficients);
 }
 
 /// The method of this name.
@@ -56,13 +56,15 @@ ChosenMerge read_method(config::Config& config, const config::Section& section, 
     section.refuse("methods", fmt::format("holds \"{}\"; expected each to be one of {}, or to have a section "
                                           "[merging.{}] with `method`, one of these",
                                           name, fmt::join(known, ", "), name));
-  auto own = by_its_name ? section_of(config, merging::entry(name)) : standing_in(config, name);
-  const auto& method = merging::entry(by_its_name ? name : own.required_word("method", stands_for, known));
-  ChosenMerge chosen{{method.name, name, {}}, read_alpha(own, method, usual), {}};
+  auto method_section = by_its_name ? section_of(config, merging::entry(name)) : standing_in(config, name);
+  const auto& method =
+      merging::entry(by_its_name ? name : method_section.required_word("method", stands_for, known));
+  ChosenMerge chosen{{method.name, name, {}}, read_alpha(method_section, method, usual), {}};
   if (method.takes_data()) study::refuse_filter(study, "merging." + name);
-  chosen.method = method.read(own, {.tasks = study.tasks.size()})({config, study, "merging." + name, name});
+  chosen.method =
+      method.read(method_section, {.tasks = study.tasks.size()})({config, study, "merging." + name, name});
   chosen.method->check("merging." + name, std::vector<double>(study.tasks.size(), 1.0));
-  chosen.parameters = own.values();
+  chosen.parameters = method_section.values();
   for (const auto* other : {"alpha", "method", "tall_lambdas"}) chosen.parameters.erase(other);
   return chosen;
 }
@@ -74,9 +76,9 @@ void describe_methods(config::Config& config, config::Section& section, const st
   section.alpha_grid("alpha", of_alpha, usual, coefficients);
   standing_in(config, "NAME");
   for (const auto* method : merging::methods()) {
-    auto own = section_of(config, *method);
-    read_alpha(own, *method, usual);
-    method->read(own, {.tasks = study.tasks.size()});
+    auto method_section = section_of(config, *method);
+    read_alpha(method_section, *method, usual);
+    method->read(method_section, {.tasks = study.tasks.size()});
   }
 }
 

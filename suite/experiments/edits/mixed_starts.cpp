@@ -136,8 +136,8 @@ class MixedStarts final : public Experiment {
       std::map<std::string, std::vector<at::Tensor>> rows;
       for (std::size_t s = 0; s < both_starts; ++s) {
         for (const auto& each : vector_kinds) {
-          const auto found = done.folder.read_unit(done.world, mixed_key(name, s, each)).tensors;
-          for (const auto& [what, values] : found) rows[what].push_back(values);
+          const auto tensors = done.folder.read_unit(done.world, mixed_key(name, s, each)).tensors;
+          for (const auto& [what, values] : tensors) rows[what].push_back(values);
         }
       }
       for (const auto& [what, values] : rows) {
@@ -228,19 +228,19 @@ class MixedStarts final : public Experiment {
     const auto all = study_.tasks.all();
     const auto tau = direction(name, start, kind, folder);
     const auto& theta = start == 0 ? study_.model.theta0() : second_.theta();
-    const auto own = [&](Split split) {
-      std::vector<at::Tensor> found;
-      for (const auto t : all) found.push_back(own_accuracy(folder, name, start, t, prefix_of(split)));
-      return at::stack(found);
+    const auto single = [&](Split split) {
+      std::vector<at::Tensor> accuracies;
+      for (const auto t : all) accuracies.push_back(own_accuracy(folder, name, start, t, prefix_of(split)));
+      return at::stack(accuracies);
     };
     return at_chosen_alpha(
-        all, alpha_, {own(Split::validation), own(Split::test)},
+        all, alpha_, {single(Split::validation), single(Split::test)},
         [&](std::size_t t, Split split, const std::vector<double>& alpha) {
           std::vector<at::Tensor> accuracy, correct;
           for (const double each : alpha) {
-            const auto found = outcome(at::add(theta, tau, each), t, split, context);
-            accuracy.push_back(found.accuracy.cpu());
-            correct.push_back(found.correct.cpu());
+            const auto result = outcome(at::add(theta, tau, each), t, split, context);
+            accuracy.push_back(result.accuracy.cpu());
+            correct.push_back(result.correct.cpu());
           }
           return study::Outcome{at::stack(accuracy), at::stack(correct)};
         },
@@ -249,8 +249,8 @@ class MixedStarts final : public Experiment {
 
   /// The accuracy of a start's model of one task; `prefix` names the split.
   static at::Tensor own_of(const store::TensorFile& unit, std::size_t start, const std::string& prefix) {
-    const auto found = unit.tensors.at(prefix + "accuracy");
-    return start == 0 ? found : found[1];
+    const auto accuracy = unit.tensors.at(prefix + "accuracy");
+    return start == 0 ? accuracy : accuracy[1];
   }
   at::Tensor own_accuracy(const schedule::RunFolder& folder, const std::string& name, std::size_t start,
                           std::size_t t, const std::string& prefix) const {
@@ -261,7 +261,7 @@ class MixedStarts final : public Experiment {
 
   void put_singles(Results& out, const Finished& done, const std::string& name,
                    const std::string& group) const {
-    std::vector<at::Tensor> begun, own;
+    std::vector<at::Tensor> begun, tuned;
     const auto read = [&](const std::string& key) {
       return done.folder.read_unit(done.world, key).tensors.at("accuracy");
     };
@@ -269,10 +269,10 @@ class MixedStarts final : public Experiment {
       const auto& task = study_.tasks.name(t);
       const auto second = read(mixed_single_key(name, task));
       begun.push_back(at::stack({read(key::single_task(study_.model.name(), task)), second[0]}));
-      own.push_back(at::stack({read(key::single_task(name, task)), second[1]}));
+      tuned.push_back(at::stack({read(key::single_task(name, task)), second[1]}));
     }
     out.put(group + "/start_accuracy", at::stack(begun, 1));
-    out.put(group + "/own_accuracy", at::stack(own, 1));
+    out.put(group + "/own_accuracy", at::stack(tuned, 1));
   }
 
   SecondStart second_;
@@ -294,17 +294,17 @@ std::unique_ptr<Experiment> make_mixed_starts(config::Config& config, const Stud
   SecondStart second(study, std::move(other), training::read_trainings(config));
   std::vector<std::string> regimes;
   for (const auto& name : study.settings.vector_regimes) {
-    const auto& one = regime(name);
-    if (!one.linear && one.source.empty() && one.start.empty()) regimes.push_back(name);
+    const auto& entry = regime(name);
+    if (!entry.linear && entry.source.empty() && entry.start.empty()) regimes.push_back(name);
   }
-  const auto made = [&] {
+  const auto experiment = [&] {
     return std::make_unique<MixedStarts>(study, std::move(second), std::move(regimes), std::move(alpha));
   };
-  if (study.model.is_stand_in()) return made();
+  if (study.model.is_stand_in()) return experiment();
   if (regimes.empty())
     section->refuse("other", "needs a regime on f(x; θ), such as standard, among finetune.regimes");
   second.read(*section);
-  return made();
+  return experiment();
 }
 
 }  // namespace

@@ -26,19 +26,19 @@ void SecondStart::read(const config::Section& section) {
   if (study_.model.encoder().buffers().size() > 0)
     section.refuse("other", fmt::format("goes with models without batch norm, and {} has it",
                                         study_.settings.model.string()));
-  const auto told = [](const std::filesystem::path& path, const models::Encoder& encoder) {
+  const auto description = [](const std::filesystem::path& path, const models::Encoder& encoder) {
     return fmt::format("{} is a {} of {} parameters", path.string(), encoder.architecture(),
                        encoder.layout().size());
   };
-  const auto& own = study_.model.encoder();
+  const auto& encoder = study_.model.encoder();
   const auto& model = study_.settings.model;
   const auto other = models::read_architecture(path_);
-  const auto& mine = own.layout().parameters();
+  const auto& mine = encoder.layout().parameters();
   const auto& theirs = other.encoder->layout().parameters();
   if (!std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
                   [](const auto& a, const auto& b) { return a.name == b.name && a.shape == b.shape; }))
     section.refuse("other", fmt::format("{}, and {}; vectors of both are of the same tensors",
-                                        told(path_, *other.encoder), told(model, own)));
+                                        description(path_, *other.encoder), description(model, encoder)));
   if (study_.model.fingerprint().empty()) return;  // nothing is computed
   start_ = models::read_checkpoint(path_).state;
   fingerprint_ = models::fingerprint(start_);
@@ -87,7 +87,7 @@ store::TensorFile SecondStart::vectors(const std::string& name, const schedule::
   models.push_back({path_, study_.model.theta0(), {}, {}});  // θ0' − θ0
   const auto gram = study_.vectors.gram_from(context.group, models).cpu();
   const auto count = gram.size(0) - 1, tasks = count / 2;
-  const auto own = gram.narrow(0, 0, count).narrow(1, 0, count);
+  const auto products = gram.narrow(0, 0, count).narrow(1, 0, count);
   // ‖τ − δ‖² and ‖τ' + δ‖², δ = θ0' − θ0.
   const auto along = gram[count].narrow(0, 0, count);
   const auto sign = at::cat({at::full({tasks}, -2.0, at::kDouble), at::full({tasks}, 2.0, at::kDouble)});
@@ -100,9 +100,9 @@ store::TensorFile SecondStart::vectors(const std::string& name, const schedule::
                             });
   store::TensorFile file;
   file.tensors = {
-      {"cosine", study::cosines_of(own)},
-      {"norm", own.diagonal().sqrt()},
-      {"across_norm", (own.diagonal() + sign * along + gram[count][count]).clamp_min(0).sqrt()},
+      {"cosine", study::cosines_of(products)},
+      {"norm", products.diagonal().sqrt()},
+      {"across_norm", (products.diagonal() + sign * along + gram[count][count]).clamp_min(0).sqrt()},
       {"distance", gram[count][count].sqrt()},
       {"start_norm",
        at::tensor({weights::norm(study_.model.theta0()), weights::norm(start_.theta)}, at::kDouble)},

@@ -23,12 +23,12 @@ store::TensorFile task_curve(
   store::TensorFile file;
   for (const auto split : {Split::validation, Split::test}) {
     const std::string name = study::split_name(split);
-    const auto found = of(split, [&](double share) {
+    const auto outcome = of(split, [&](double share) {
       context.stop_if_requested();
       context.progress((share + (split == Split::test)) / 2, "curve");
     });
-    file.tensors[name] = found.accuracy;
-    file.tensors[name + "_correct"] = found.correct;
+    file.tensors[name] = outcome.accuracy;
+    file.tensors[name + "_correct"] = outcome.correct;
   }
   return file;
 }
@@ -68,12 +68,12 @@ TaskCurves put_task_curves(Results& out, const Finished& done, const Study& stud
     out.put_points(path, sample_sizes(study, split, points));
     out.put(group + "/" + prefix_of(split) + "sample_index", study.samples.index(split, points));
   }
-  TaskCurves found{of("test"), at::stack(own_test), 0};
-  found.chosen = metrics::chosen_row(of("validation"), at::stack(own_validation));
-  const auto test = found.test[found.chosen];
+  TaskCurves result{of("test"), at::stack(own_test), 0};
+  result.chosen = metrics::chosen_row(of("validation"), at::stack(own_validation));
+  const auto test = result.test[result.chosen];
   out.put(group + "/absolute", metrics::mean_accuracy(test).item<double>());
-  out.put(group + "/normalized", metrics::normalised_accuracy(test, found.own_test).item<double>());
-  return found;
+  out.put(group + "/normalized", metrics::normalised_accuracy(test, result.own_test).item<double>());
+  return result;
 }
 
 }  // namespace taugrid::experiments

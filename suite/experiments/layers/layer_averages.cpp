@@ -49,15 +49,15 @@ struct AveragedModels {
 };
 
 std::vector<AveragedModels> averaged_models(const Study& study) {
-  std::vector<AveragedModels> found;
+  std::vector<AveragedModels> averages;
   for (const auto t : study.tasks.all()) {
     if (study.tasks.first_alike(t) != t) continue;
     study::TaskSet alike;
     for (const auto k : study.tasks.all())
       if (study.tasks.first_alike(k) == t) alike.push_back(k);
-    found.push_back({t, alike.size() > 1 ? alike : study.tasks.all()});
+    averages.push_back({t, alike.size() > 1 ? alike : study.tasks.all()});
   }
-  return found;
+  return averages;
 }
 
 class LayerAverages final : public Experiment {
@@ -180,15 +180,15 @@ class LayerAverages final : public Experiment {
 
    private:
     Features outputs(const models::State& state, const models::Batch& batch, const Features& start) const {
-      Features found;
+      Features features;
       layers_.outputs(state, batch,
-                      [&](std::size_t l, const at::Tensor& f) { found.push_back(f - start[l]); });
-      return found;
+                      [&](std::size_t l, const at::Tensor& f) { features.push_back(f - start[l]); });
+      return features;
     }
     Features tangents(const at::Tensor& tau, const models::Batch& batch) const {
-      Features found;
-      layers_.tangents(tau, batch, [&](std::size_t, const at::Tensor& f) { found.push_back(f); });
-      return found;
+      Features features;
+      layers_.tangents(tau, batch, [&](std::size_t, const at::Tensor& f) { features.push_back(f); });
+      return features;
     }
     const Study& study_;
     const study::Layers& layers_;
@@ -199,10 +199,10 @@ class LayerAverages final : public Experiment {
   };
 
   Features start_of(const models::Batch& batch) const {
-    Features found;
+    Features features;
     layers_.outputs(study_.model.start(), batch,
-                    [&](std::size_t, const at::Tensor& f) { found.push_back(f); });
-    return found;
+                    [&](std::size_t, const at::Tensor& f) { features.push_back(f); });
+    return features;
   }
 
   /// Every measure of layer l [n,V,M], of the models' features, their mean's and θ0's.
@@ -217,10 +217,10 @@ class LayerAverages final : public Experiment {
       const auto rows = at::stack({model[l], start, mixed}, 1);
       each.push_back(products_of_layer(layers_, l, rows.narrow(1, 0, 1), rows).squeeze(2));  // [n,V,3]
     }
-    const auto found =
+    const auto linearity =
         metrics::average_linearity(at::stack(each, 2), products_of_layer(layers_, l, whole, whole));
     std::vector<at::Tensor> values;
-    for (const auto& measure : layer_measures()) values.push_back(found.*measure.value);
+    for (const auto& measure : layer_measures()) values.push_back(linearity.*measure.value);
     return at::stack(values, -1);
   }
 
@@ -247,9 +247,9 @@ class LayerAverages final : public Experiment {
           std::vector<Features> single;
           for (const auto k : average.models) single.push_back(passes->one(k, batch, start));
           const auto mixed = passes->mean(batch, start);
-          auto found = rows.of("values", begin, count);
+          auto slice = rows.of("values", begin, count);
           for (std::size_t layer = 0; layer < start.size(); ++layer)
-            found.select(2, static_cast<std::int64_t>(layer))
+            slice.select(2, static_cast<std::int64_t>(layer))
                 .copy_(compared(layer, single, mixed[layer], start[layer]));
         }
         rows.done();

@@ -221,16 +221,16 @@ class CrossTaskLinearity final : public Experiment {
     const auto names = layer_variants(layers_);
     for (std::size_t v = 0; v < names.size(); ++v) {
       const auto variant = static_cast<std::int64_t>(v);
-      std::vector<metrics::Linearity> found;  // by coefficient
+      std::vector<metrics::Linearity> linearities;  // by coefficient
       for (std::size_t k = 0; k < weights.size(); ++k) {
         const auto c = static_cast<std::int64_t>(k);
-        found.push_back(metrics::linearity(mixed.select(1, variant).select(2, c),
-                                           frame.select(1, variant).select(2, frame.size(3) > 1 ? c : 0),
-                                           weights[k]));
+        linearities.push_back(
+            metrics::linearity(mixed.select(1, variant).select(2, c),
+                               frame.select(1, variant).select(2, frame.size(3) > 1 ? c : 0), weights[k]));
       }
       for (const auto& measure : measures_of(mixture)) {
         std::vector<at::Tensor> values;  // [L,N] each
-        for (const auto& each : found) values.push_back((each.*measure.value).t());
+        for (const auto& each : linearities) values.push_back((each.*measure.value).t());
         tell_statistics(file, measure, mixture.prefix + names[v], values, true);
       }
     }

@@ -106,11 +106,11 @@ class Stitching final : public Experiment {
             if (file.contains(what)) all[std::string(what) + "_control"] = file.at(what);
           continue;
         }
-        const auto own = static_cast<std::int64_t>(data);
+        const auto place = static_cast<std::int64_t>(data);
         for (std::size_t k = 0; k < seen.models.size(); ++k)
-          all["single"][static_cast<std::int64_t>(seen.models[k])][own] =
+          all["single"][static_cast<std::int64_t>(seen.models[k])][place] =
               file.at("single")[static_cast<std::int64_t>(k)];
-        for (const auto* what : {"negated", "edited"}) all[what][own] = file.at(what)[0];
+        for (const auto* what : {"negated", "edited"}) all[what][place] = file.at(what)[0];
         for (std::size_t k = 0; k < seen.pairs.size(); ++k) {
           const auto side = study_.tasks.pairs()[seen.pairs[k]].first == data ? 0 : 1;
           all["pair"][static_cast<std::int64_t>(seen.pairs[k])][side] =
@@ -178,20 +178,20 @@ class Stitching final : public Experiment {
     const auto& encoder = study_.model.encoder();
     const auto& layout = study_.model.layout();
     const auto type = study_.evaluation.compute_type();
-    States found;
+    States outputs;
     const auto keep = [&](int l, const at::Tensor& h) {
-      if (std::find(blocks_.begin(), blocks_.end(), l) != blocks_.end()) found.push_back(h);
+      if (std::find(blocks_.begin(), blocks_.end(), l) != blocks_.end()) outputs.push_back(h);
     };
     const auto theta = state.theta.to(type);
     if (!tau.defined()) {
       encoder.visit(layout.views(theta), x, std::function<void(int, const at::Tensor&)>(keep));
-      return found;
+      return outputs;
     }
     const auto blocks = autodiff::duals(layout.views(theta), layout.views(tau.to(type)));
     encoder.visit(blocks, x,
                   std::function<void(int, const autodiff::Dual&)>(
                       [&](int l, const autodiff::Dual& h) { keep(l, autodiff::tangent_or_zeros(h)); }));
-    return found;
+    return outputs;
   }
 
   /// Counts, int64: what compute() divides by n.
@@ -229,11 +229,11 @@ class Stitching final : public Experiment {
       for (const auto k : seen.models) tangents[k] = states(start, study_.vectors.vector(name, k), x);
     const auto edited = [&](std::size_t k, double lambda) {
       if (linear) return mixed(1, base, lambda, tangents.at(k));
-      States found;
+      States features;
       study_.edits.each(Edit::one(name, k, {lambda}), [&](std::int64_t, const models::State& state) {
-        found = states(state, {}, {x.batch, study_.model.buffers(state, type)});
+        features = states(state, {}, {x.batch, study_.model.buffers(state, type)});
       });
-      return found;
+      return features;
     };
     for (std::int64_t l = 0; l < a(); ++l) {
       const double lambda = lambda_[static_cast<std::size_t>(l)];
@@ -241,10 +241,10 @@ class Stitching final : public Experiment {
       for (std::size_t k = 0; k < seen.models.size(); ++k) {
         stop();
         const auto row = static_cast<std::int64_t>(k);
-        const auto& own = features[seen.models[k]] = edited(seen.models[k], lambda);
-        above(own, counts.single[row][l]);
+        const auto& single = features[seen.models[k]] = edited(seen.models[k], lambda);
+        above(single, counts.single[row][l]);
         if (k >= seen.negated) continue;
-        above(mixed(2, base, -1, own), counts.negated[row][l]);
+        above(mixed(2, base, -1, single), counts.negated[row][l]);
         above(edited(seen.models[k], -lambda), counts.edited[row][l]);
       }
       for (std::size_t k = 0; k < seen.pairs.size(); ++k) {

@@ -124,15 +124,15 @@ class Barrier final : public Experiment {
     std::vector<double> rows = {1, 0, 0, 1};
     for (const auto a : alpha_) rows.insert(rows.end(), {a, 1 - a});
     const auto grid = at::tensor(rows, at::kDouble).view({-1, 2});
-    Side found{study_.sums({grid.size(0)}), study_.sums({2})};
+    Side result{study_.sums({grid.size(0)}), study_.sums({2})};
     const auto put = [&](std::int64_t k, const at::Tensor& z) {
-      found.loss[k] = study::mean_loss(readout, readout.logits(z), sample.labels);
+      result.loss[k] = study::mean_loss(readout, readout.logits(z), sample.labels);
     };
     if (!regime(name).linear) {
       study_.edits.each(Edit::terms(name, {i, j}, grid), [&](std::int64_t k, const models::State& state) {
         put(k, study_.evaluation.output(group, state, t, sample.points));
       });
-      return found;
+      return result;
     }
     const auto base = study_.evaluation.output(group, study_.model.start(), t, sample.points);
     const auto first = study_.evaluation.tangent(group, study_.vectors.vector(name, i), t, sample.points);
@@ -145,9 +145,9 @@ class Barrier final : public Experiment {
     const at::AutoGradMode recorded(true);
     for (const int middle : {0, 1}) {
       const auto z = (base.to(at::kDouble) + 0.5 * middle * (first + second)).requires_grad_(true);
-      found.curvature[middle] = (loss.curved(z, jv) * jv).sum().detach();
+      result.curvature[middle] = (loss.curved(z, jv) * jv).sum().detach();
     }
-    return found;
+    return result;
   }
 
   /// vᵀHv of task t's loss at a state, over this rank's points by chunks; v of Study::free_blocks().
@@ -178,9 +178,9 @@ class Barrier final : public Experiment {
     const double part = 1 / static_cast<double>(tasks.size());
     for (const auto t : tasks) {
       context.stop_if_requested();
-      const auto found = side(name, p, t, context.group);
-      loss.add_(found.loss, part);
-      curved.add_(found.curvature, part);
+      const auto term = side(name, p, t, context.group);
+      loss.add_(term.loss, part);
+      curved.add_(term.curvature, part);
       if (regime(name).linear) continue;
       const auto share = context.group.share_of(study_.samples.size(t, Split::train, points_));
       auto mine = study_.sums({2});

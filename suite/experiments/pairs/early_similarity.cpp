@@ -189,13 +189,13 @@ class EarlySimilarity final : public Experiment {
     const auto see = [&](const at::Tensor& gram, const std::vector<std::int64_t>& updates) {
       context.stop_if_requested();
       const auto cosine = study::cosines_of(gram);
-      const auto found = spectral::laplacian_eigenvalues(cosine);
-      const auto k = spectral::largest_gap(found.unnormalised);
+      const auto eigenvalues = spectral::laplacian_eigenvalues(cosine);
+      const auto k = spectral::largest_gap(eigenvalues.unnormalised);
       rows["updates"].push_back(at::tensor(updates, at::kLong));
       rows["cosine"].push_back(cosine);
       rows["norm"].push_back(gram.diagonal().sqrt());
-      rows["eigenvalues"].push_back(found.unnormalised);
-      rows["normalised_eigenvalues"].push_back(found.normalised);
+      rows["eigenvalues"].push_back(eigenvalues.unnormalised);
+      rows["normalised_eigenvalues"].push_back(eigenvalues.normalised);
       rows["chosen_clusters"].push_back(at::full({}, k, at::kLong));
       std::vector<at::Tensor> each;
       for (std::int64_t clusters = 1; clusters <= cosine.size(0); ++clusters)
@@ -229,15 +229,15 @@ void require_losses(const config::Section& section, const Study& study, const st
   for (const auto t : study.tasks.all()) {
     const auto path = losses_file(study, name, t);
     const auto steps = training::of_task(how, study, t).steps;
-    const auto refuse = [&](const std::string& found) {
+    const auto refuse = [&](const std::string& reason) {
       section.refuse("keep",
                      fmt::format("needs {}'s losses in {} to train it again by, {}; name a run that trained "
                                  "it so in finetune.checkpoints, or leave it out of finetune.given",
-                                 name, path.string(), found));
+                                 name, path.string(), reason));
     };
     if (!store::is_there(path)) refuse("which is not there");
-    const auto found = losses_given(study, name, t).isfinite().sum().item<std::int64_t>();
-    if (found != steps) refuse(fmt::format("which has {} of {} steps", found, steps));
+    const auto count = losses_given(study, name, t).isfinite().sum().item<std::int64_t>();
+    if (count != steps) refuse(fmt::format("which has {} of {} steps", count, steps));
   }
 }
 
@@ -245,14 +245,14 @@ std::unique_ptr<Experiment> make_early_similarity(config::Config& config, const 
   const auto section = study::finetune_section(config);
   if (!section) return nullptr;
   const auto training = training::read_trainings(config);
-  auto made = std::make_unique<EarlySimilarity>(study, training);
-  if (!made->measures_anything()) return nullptr;
+  auto experiment = std::make_unique<EarlySimilarity>(study, training);
+  if (!experiment->measures_anything()) return nullptr;
   for (const auto& name : study.settings.vector_regimes) {
     const bool given = regime(name).source.empty() && !study.settings.trains(name);
     if (given && !training.at(name).keep.empty() && !study.model.fingerprint().empty())
       require_losses(*section, study, name, training.at(name));
   }
-  return made;
+  return experiment;
 }
 
 }  // namespace

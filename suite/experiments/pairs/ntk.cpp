@@ -166,7 +166,7 @@ class Ntk final : public Experiment {
           .points.whole();
     };
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size()), logits = logits_of(t);
-    const auto own = static_cast<std::int64_t>(t);
+    const auto task = static_cast<std::int64_t>(t);
     // Columns: the task's own points, those of the other tasks, and further ones of its own for the null.
     const auto mine = points_of(t, (1 + draws_) * points_);
     std::vector<models::Batch> others;
@@ -178,7 +178,7 @@ class Ntk final : public Experiment {
     const auto of = [&](std::int64_t block) { return all.narrow(2, block * points_, points_); };  // [C,n,n]
     auto kernels = at::full({classes_, points_, tasks, points_}, std::nan(""), at::kFloat);
     for (std::int64_t s = 0; s < tasks; ++s)
-      kernels.narrow(0, 0, logits).select(2, s).copy_(of(s == own ? 0 : s < own ? s + 1 : s));
+      kernels.narrow(0, 0, logits).select(2, s).copy_(of(s == task ? 0 : s < task ? s + 1 : s));
     auto energy = at::full({tasks, classes_, 2 * points_}, std::nan(""), at::kDouble);
     auto rank = at::zeros({tasks, classes_}, at::kLong);
     auto null_kernels = at::full({classes_, points_, draws_, points_}, std::nan(""), at::kFloat);
@@ -187,15 +187,15 @@ class Ntk final : public Experiment {
     for (std::int64_t d = 0; d < draws_; ++d)
       null_kernels.narrow(0, 0, logits).select(2, d).copy_(of(tasks + d));
     for (std::int64_t c = 0; c < logits; ++c) {
-      const auto k = kernels[c].select(1, own);
+      const auto k = kernels[c].select(1, task);
       const auto with = [&](const at::Tensor& control) {
         return tangent::local_energy(at::cat({k, control}, 1));
       };
       for (std::int64_t s = 0; s < tasks; ++s) {
-        if (s == own) continue;
-        const auto found = with(kernels[c].select(1, s));
-        energy[s][c] = found.energy;
-        rank[s][c] = found.rank;
+        if (s == task) continue;
+        const auto result = with(kernels[c].select(1, s));
+        energy[s][c] = result.energy;
+        rank[s][c] = result.rank;
       }
       for (std::int64_t d = 0; d < draws_; ++d) null_energy[c][d] = with(null_kernels[c].select(1, d)).energy;
       eigenvalues[c] = at::linalg_eigvalsh(k.to(at::kDouble)).flip(0);
@@ -213,20 +213,20 @@ class Ntk final : public Experiment {
 
   /// Gram matrices [logits, n, n + m], on the host, of task t's own n points with themselves and m others,
   /// these by chunks, the own ones recorded beside each. The group's ranks share out the logits.
-  at::Tensor columns(const models::State& state, std::size_t t, const models::Batch& own,
+  at::Tensor columns(const models::State& state, std::size_t t, const models::Batch& sample,
                      const std::vector<models::Batch>& others, schedule::UnitContext& context) const {
     std::vector<std::int64_t> mine;
     for (std::int64_t c = context.group.rank(); c < logits_of(t); c += context.group.size())
       mine.push_back(c);
     const auto index = at::tensor(mine, at::kLong).to(study_.device);
-    const auto beside = others.empty() ? own : models::joined(others);
+    const auto beside = others.empty() ? sample : models::joined(others);
     const auto n = points_, total = others.empty() ? 0 : beside.size();
     auto whole = at::zeros({logits_of(t), n, n + total}, state.theta.options());
     for (std::int64_t i = 0; i == 0 || i < total; i += chunk_) {
       context.stop_if_requested();  // all ranks of the group, also those without a logit
       if (mine.empty()) continue;
       const auto m = std::min(chunk_, total - i);
-      const auto batch = m > 0 ? models::joined({own, beside.narrow(i, m)}) : own;
+      const auto batch = m > 0 ? models::joined({sample, beside.narrow(i, m)}) : sample;
       const auto part = gram(state, t, batch, mine, {0, n});
       if (i == 0) whole.narrow(2, 0, n).index_copy_(0, index, part.narrow(2, 0, n));
       if (m > 0) whole.narrow(2, n + i, m).index_copy_(0, index, part.narrow(2, n, m));

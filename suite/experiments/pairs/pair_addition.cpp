@@ -43,14 +43,14 @@ class PairAddition final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       const auto tally = [&](std::size_t p) {
         const auto [i, j] = study_.tasks.pairs()[p];
-        auto one = Tally(study_).stores(4 * a + 5);
+        auto work = Tally(study_).stores(4 * a + 5);
         const auto bytes = 4 * a * study::bytes_of_bits(points());
-        one.stores(bytes, 1);
+        work.stores(bytes, 1);
         for (const auto t : {i, j}) {
           for (const auto split : {Split::validation, Split::test})
-            one.edited(Edit::together(name, {i, j}, alpha_), t, split, points());
+            work.edited(Edit::together(name, {i, j}, alpha_), t, split, points());
         }
-        return one;
+        return work;
       };
       PairUnits(study_, pair_addition_key(name))
           .add(units, tally, PairUnits::needs(study_, name, key::single_task),
@@ -120,7 +120,7 @@ class PairAddition final : public Experiment {
       }
       return study::Outcome{at::stack(sides, 1), at::stack(correct, 1)};
     };
-    const auto own = [&, i = i, j = j](const char* what) {
+    const auto single = [&, i = i, j = j](const char* what) {
       std::vector<at::Tensor> both;
       for (const auto t : {i, j})
         both.push_back(folder.read_tensor(key::single_task(name, study_.tasks.name(t)), what));
@@ -128,9 +128,9 @@ class PairAddition final : public Experiment {
     };
     const auto on_validation = curves(Split::validation), on_test = curves(Split::test);
     const auto &validation = on_validation.accuracy, &test = on_test.accuracy;
-    const auto normalised = metrics::normalised_accuracy(test, own("accuracy"));
-    const auto chosen = metrics::chosen_row(validation, own("validation_accuracy"));
-    const auto one = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
+    const auto normalised = metrics::normalised_accuracy(test, single("accuracy"));
+    const auto chosen = metrics::chosen_row(validation, single("validation_accuracy"));
+    const auto one_shot = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
     store::TensorFile file;
     file.tensors = {{"validation_accuracy", validation},
                     {"test_accuracy", test},
@@ -139,8 +139,8 @@ class PairAddition final : public Experiment {
                     {"chosen_alpha", at::full({}, alpha_[static_cast<std::size_t>(chosen)], at::kDouble)},
                     {"absolute", test[chosen].mean()},
                     {"normalized", normalised[chosen].clone()},
-                    {"one_shot_absolute", test[one].mean()},
-                    {"one_shot_normalized", normalised[one].clone()}};
+                    {"one_shot_absolute", test[one_shot].mean()},
+                    {"one_shot_normalized", normalised[one_shot].clone()}};
     return file;
   }
 

@@ -34,8 +34,8 @@ class Finishing {
 
   std::int64_t next() const { return tile_.begin + done_; }
   bool complete() const { return done_ == tile_.count; }
-  void add(const store::TensorFile& one) {
-    for (const auto& [name, tensor] : one.tensors) rows_[name].push_back(tensor.cpu());
+  void add(const store::TensorFile& pair) {
+    for (const auto& [name, tensor] : pair.tensors) rows_[name].push_back(tensor.cpu());
     ++done_;
   }
   store::TensorFile file() const {
@@ -61,13 +61,13 @@ class Finishing {
 }  // namespace
 
 PairUnits::NeedsOf PairUnits::needs(const Study& study, const std::string& regime,
-                                    std::string (*own)(const std::string&, const std::string&)) {
-  return [&study, regime, own](std::size_t p) {
+                                    std::string (*task_key)(const std::string&, const std::string&)) {
+  return [&study, regime, task_key](std::size_t p) {
     const auto [i, j] = study.tasks.pairs()[p];
     std::vector<std::string> keys;
     for (const auto t : {i, j}) {
       for (auto& each : Edit::together(regime, {i, j}, {1}).needs(study, t)) keys.push_back(std::move(each));
-      keys.push_back(own(regime, study.tasks.name(t)));
+      keys.push_back(task_key(regime, study.tasks.name(t)));
     }
     return keys;
   };
@@ -98,12 +98,12 @@ store::TensorFile PairUnits::compute_tile(const Range& tile, const Compute& comp
     const auto share = [&](double of_pair) {
       return (static_cast<double>(pairs.next() - tile.begin) + of_pair) / static_cast<double>(tile.count);
     };
-    schedule::UnitContext one{
+    schedule::UnitContext pair_context{
         context.group, context.stop, context.scratch,
         [&](double fraction, std::string_view detail) { report(share(fraction), detail); }};
     try {
       context.stop_if_requested();
-      pairs.add(compute(static_cast<std::size_t>(pairs.next()), one));
+      pairs.add(compute(static_cast<std::size_t>(pairs.next()), pair_context));
     } catch (const Interrupted&) {
       pairs.save();
       throw;
@@ -127,11 +127,11 @@ void PairUnits::add(std::vector<schedule::WorkUnit>& units, const TallyOf& tally
     std::set<std::string> seen;
     std::erase_if(wanted, [&](const auto& key) { return !seen.insert(key).second; });
     const bool single = static_cast<std::int64_t>(study_.tasks.pairs().size()) <= most_units;
-    units.push_back(
-        unit(key_of(tile), all, wanted, [tile, compute, single, own = *this](schedule::UnitContext& context) {
-          if (single) return compute(static_cast<std::size_t>(tile.begin), context);
-          return own.compute_tile(tile, compute, context);
-        }));
+    units.push_back(unit(key_of(tile), all, wanted,
+                         [tile, compute, single, self = *this](schedule::UnitContext& context) {
+                           if (single) return compute(static_cast<std::size_t>(tile.begin), context);
+                           return self.compute_tile(tile, compute, context);
+                         }));
   }
 }
 

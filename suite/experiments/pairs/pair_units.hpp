@@ -25,9 +25,9 @@ class PairUnits {
   using TallyOf = std::function<Tally(std::size_t pair)>;
   using NeedsOf = std::function<std::vector<std::string>(std::size_t pair)>;
   /// The needs of a unit that edits the model by both vectors of a pair, on both tasks, and reads the units
-  /// `own` of the regime and each task.
+  /// `task_key` of the regime and each task.
   static NeedsOf needs(const Study& study, const std::string& regime,
-                       std::string (*own)(const std::string& regime, const std::string& task));
+                       std::string (*task_key)(const std::string& regime, const std::string& task));
   using Compute = std::function<store::TensorFile(std::size_t pair, schedule::UnitContext& context)>;
   /// Appends the units. A pair's tensors have the same names and shapes for all pairs. A tile's finished
   /// pairs are kept when it is stopped or killed.

@@ -93,10 +93,10 @@ class Similarity final : public Experiment {
       units.back().ranks = ranks_wanted();
       const auto tally = [&](std::size_t p) {
         const auto [i, j] = study_.tasks.pairs()[p];
-        auto one = Tally(study_).stores(2);
+        auto work = Tally(study_).stores(2);
         for (const auto t : {i, j})
-          one.edited(Edit::together(name, {i, j}, {alpha_}), t, Split::test, points());
-        return one;
+          work.edited(Edit::together(name, {i, j}, {alpha_}), t, Split::test, points());
+        return work;
       };
       gaps(name).add(units, tally, PairUnits::needs(study_, name, key::single_task),
                      [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
@@ -158,7 +158,7 @@ class Similarity final : public Experiment {
   std::vector<float> cuts(const std::string& name, schedule::UnitContext& context) const {
     const auto length = study_.model.layout().size();
     const auto share = context.group.share_of(static_cast<std::int64_t>(study_.tasks.size()));
-    auto found = at::zeros({static_cast<std::int64_t>(study_.tasks.size())}, at::kDouble);
+    auto magnitudes = at::zeros({static_cast<std::int64_t>(study_.tasks.size())}, at::kDouble);
     const auto rounds =
         comm::rows_a_rank(static_cast<std::int64_t>(study_.tasks.size()), context.group.size());
     for (std::int64_t round = 0; round < rounds; ++round) {
@@ -173,11 +173,11 @@ class Similarity final : public Experiment {
           return true;  // the Gram matrix says whether
         });
       } while (kth.next());
-      found[t] = kth.value();
+      magnitudes[t] = kth.value();
     }
-    if (context.group.size() > 1) context.group.all_reduce_sum(found, "cuts of the vectors");
-    const auto* first = found.const_data_ptr<double>();
-    return {first, first + found.numel()};
+    if (context.group.size() > 1) context.group.all_reduce_sum(magnitudes, "cuts of the vectors");
+    const auto* first = magnitudes.const_data_ptr<double>();
+    return {first, first + magnitudes.numel()};
   }
 
   static at::Tensor summed(const weights::MaskCount& count, schedule::UnitContext& context) {
@@ -198,14 +198,14 @@ class Similarity final : public Experiment {
                                           });
     const auto norm = gram.diagonal().sqrt();
     const auto kept = summed(trimmed, context), all = summed(whole, context);
-    const auto own = kept[0].diagonal();
+    const auto sizes = kept[0].diagonal();
     store::TensorFile file;
     file.tensors["cosine"] = gram / norm.outer(norm);
     file.tensors["norm"] = norm.clone();
     file.tensors["sign_conflict"] = kept[1] / kept[0];
     file.tensors["sign_conflict_all"] = all[1] / all[0];
-    file.tensors["mask_overlap"] = kept[0] / (own.unsqueeze(0) + own.unsqueeze(1) - kept[0]);
-    file.tensors["mask_density"] = own / static_cast<double>(study_.model.layout().size());
+    file.tensors["mask_overlap"] = kept[0] / (sizes.unsqueeze(0) + sizes.unsqueeze(1) - kept[0]);
+    file.tensors["mask_density"] = sizes / static_cast<double>(study_.model.layout().size());
     file.tensors["norm_ratio"] = norm / weights::norm(study_.model.theta0());
     return file;
   }

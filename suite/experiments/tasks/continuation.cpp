@@ -110,8 +110,8 @@ class Continuation final : public Experiment {
     const auto steps = traces[0].size(0);
     const auto T = static_cast<std::int64_t>(tasks),
                P = static_cast<std::int64_t>(study_.tasks.pairs().size());
-    auto tau_jp = study_.sums({steps, T, T}), own = study_.sums({steps, T});
-    auto pair_normalised = study_.sums({steps, P}), all = own.clone();
+    auto tau_jp = study_.sums({steps, T, T}), single = study_.sums({steps, T});
+    auto pair_normalised = study_.sums({steps, P}), all = single.clone();
 
     // J(x)τa on task b's points, at one step.
     std::vector<at::Tensor> f0;
@@ -142,7 +142,7 @@ class Continuation final : public Experiment {
         }
         const auto alone = f0[b] + tangent(s, b, b);
         const auto mine = accuracy(alone);
-        own[s][column] = mine;
+        single[s][column] = mine;
         all[s][column] = accuracy(sum);
         for (std::int64_t p = 0; p < P; ++p) {
           const auto [i, j] = study_.tasks.pairs()[static_cast<std::size_t>(p)];
@@ -154,13 +154,13 @@ class Continuation final : public Experiment {
     }
     auto step = at::arange(steps, at::kLong).mul_(training.trace_every).clamp_max_(training.steps);
     auto normalised = study_.sums({steps});
-    for (std::int64_t s = 0; s < steps; ++s) normalised[s] = metrics::normalised_accuracy(all[s], own[s]);
+    for (std::int64_t s = 0; s < steps; ++s) normalised[s] = metrics::normalised_accuracy(all[s], single[s]);
     store::TensorFile file;
     file.tensors = {{"step", step},
                     {"tau_jp", tau_jp},
                     {"pair_normalized", pair_normalised},
                     {"normalized", normalised},
-                    {"accuracy", own}};
+                    {"accuracy", single}};
     return file;
   }
 

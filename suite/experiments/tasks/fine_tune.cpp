@@ -309,10 +309,10 @@ std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& 
   }
   for (const auto& name : study.settings.vector_regimes) {
     require_warm_up(*section, name, training.at(name), study);
-    for (const auto& one : study.settings.variants) {
-      if (one.steps.value_or(training.at(name).steps) < training.at(name).warmup)
+    for (const auto& variant : study.settings.variants) {
+      if (variant.steps.value_or(training.at(name).steps) < training.at(name).warmup)
         section->refuse("warmup_steps", fmt::format("is {} for {}; expected at most the {} of variants.steps",
-                                                    training.at(name).warmup, name, *one.steps));
+                                                    training.at(name).warmup, name, *variant.steps));
     }
   }
   for (const auto& name : study.settings.regimes) {

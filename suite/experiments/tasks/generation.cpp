@@ -97,10 +97,10 @@ class Generation final : public Experiment {
 
  private:
   study::TaskSet tasks() const {
-    study::TaskSet found;
+    study::TaskSet set;
     for (const auto t : study_.tasks.all())
-      if (study_.readouts.of(t).kind == models::Readout::Kind::text) found.push_back(t);
-    return found;
+      if (study_.readouts.of(t).kind == models::Readout::Kind::text) set.push_back(t);
+    return set;
   }
 
   /// An encoder's pass a point and, for each token, the decoder's over those before: two passes in all. Where
@@ -144,16 +144,16 @@ class Generation final : public Experiment {
     const auto share = [&](double sum, std::int64_t of) { return sum / static_cast<double>(of); };
     const bool correlated = task.head.metric == "spearman";
     const auto of_numbers = [&](double value) { return correlated ? value : std::nan(""); };
-    std::map<std::string, double> found = {{"exact_match", share(matches, n)},
-                                           {"f1", share(f1, n)},
-                                           {"token_accuracy", share(static_cast<double>(right), wanted)},
-                                           {"pearson", of_numbers(pearson(numbers, right_numbers))},
-                                           {"spearman", of_numbers(spearman(numbers, right_numbers))},
-                                           {"no_number", of_numbers(static_cast<double>(failures))}};
-    found["value"] = found.at(task.head.metric);
+    std::map<std::string, double> scores = {{"exact_match", share(matches, n)},
+                                            {"f1", share(f1, n)},
+                                            {"token_accuracy", share(static_cast<double>(right), wanted)},
+                                            {"pearson", of_numbers(pearson(numbers, right_numbers))},
+                                            {"spearman", of_numbers(spearman(numbers, right_numbers))},
+                                            {"no_number", of_numbers(static_cast<double>(failures))}};
+    scores["value"] = scores.at(task.head.metric);
     store::TensorFile file;
     file.tensors["tokens"] = said.tokens.to(at::kInt);
-    for (const auto& what : text_measures) file.tensors[what] = at::full({}, found.at(what), at::kDouble);
+    for (const auto& what : text_measures) file.tensors[what] = at::full({}, scores.at(what), at::kDouble);
     return file;
   }
 
@@ -180,25 +180,25 @@ class Generation final : public Experiment {
                a = static_cast<std::int64_t>(alpha_.size());
     const auto group = "/generation/" + name, of_sums = "/generation_sum/" + name;
     auto tokens = at::full({count, points_, tokens_}, -1, at::kInt);
-    std::map<std::string, at::Tensor> found;
+    std::map<std::string, at::Tensor> scores;
     for (const auto& what : text_measures) {
-      found[what] = at::full({count}, std::nan(""), at::kDouble);
-      if (sums) found["sum_" + what] = at::full({a, count}, std::nan(""), at::kDouble);
+      scores[what] = at::full({count}, std::nan(""), at::kDouble);
+      if (sums) scores["sum_" + what] = at::full({a, count}, std::nan(""), at::kDouble);
     }
     for (const auto t : tasks()) {
       const auto file = done.folder.read_unit(done.world, generation_key(name, study_.tasks.name(t)));
       const auto k = static_cast<std::int64_t>(t);
       const auto& said = file.tensors.at("tokens");
       tokens[k].narrow(0, 0, said.size(0)).copy_(said);
-      for (auto& [what, values] : found) values.select(-1, k).copy_(file.tensors.at(what));
+      for (auto& [what, values] : scores) values.select(-1, k).copy_(file.tensors.at(what));
     }
     const auto rows = study_.samples.index(Split::test, points_);
-    for (const auto& what : text_measures) out.put(group + "/" + what, found.at(what));
+    for (const auto& what : text_measures) out.put(group + "/" + what, scores.at(what));
     out.put(group + "/tokens", tokens);
     out.put(group + "/sample_index", rows);
     if (!sums) return;
     out.put(of_sums + "/alpha", alpha_);
-    for (const auto& what : text_measures) out.put(of_sums + "/" + what, found.at("sum_" + what));
+    for (const auto& what : text_measures) out.put(of_sums + "/" + what, scores.at("sum_" + what));
     out.put(of_sums + "/sample_index", rows);
   }
 

@@ -153,14 +153,14 @@ class Heads final : public Experiment {
         points(t), [&](const at::Tensor& which) { return study_.samples.batch(t, Split::train, which); },
         study_.tasks.data(t).split(Split::train).lengths);
     const auto z = study_.evaluation.output(group, study_.model.start(), t, all);
-    Trained made{with_head({}, t), {}, at::zeros({head_numbers(t)}, z.options()), {}};
-    made.gradient = [this, t, z, layout = made.layout, head = made.values](const at::Tensor& rows) {
+    Trained trained{with_head({}, t), {}, at::zeros({head_numbers(t)}, z.options()), {}};
+    trained.gradient = [this, t, z, layout = trained.layout, head = trained.values](const at::Tensor& rows) {
       const auto x = z.index_select(0, rows.to(z.device()));
       const auto labels = study_.samples.labels(t, Split::train, rows);
       return autodiff::gradient(
           layout, [&](const std::vector<at::Tensor>& p) { return loss(p, x, labels); }, head);
     };
-    return made;
+    return trained;
   }
 
   /// Task t's classifier at random, as PyTorch starts a linear map.
@@ -175,11 +175,11 @@ class Heads final : public Experiment {
 
   /// The same together with a copy of θ0: of a model whose samples mix, by the batches' statistics.
   Trained with_body(std::size_t t) const {
-    Trained made{with_head(study_.model.layout(), t), study_.free_blocks(), {}, {}};
-    if (!made.blocks.empty()) made.blocks.insert(made.blocks.end(), {true, true});
-    made.values = at::cat({study_.model.theta0(), drawn(t)});
-    made.gradient = [this, t, layout = made.layout, blocks = made.blocks,
-                     values = made.values](const at::Tensor& rows) {
+    Trained trained{with_head(study_.model.layout(), t), study_.free_blocks(), {}, {}};
+    if (!trained.blocks.empty()) trained.blocks.insert(trained.blocks.end(), {true, true});
+    trained.values = at::cat({study_.model.theta0(), drawn(t)});
+    trained.gradient = [this, t, layout = trained.layout, blocks = trained.blocks,
+                        values = trained.values](const at::Tensor& rows) {
       autodiff::BatchStatistics statistics;
       models::Given x{study_.samples.batch(t, Split::train, rows, study_.first_changed_stage("standard"))};
       x.buffers = study_.model.start_buffers();
@@ -191,7 +191,7 @@ class Heads final : public Experiment {
       };
       return autodiff::gradient(layout, read, values, blocks);
     };
-    return made;
+    return trained;
   }
 
   /// The accuracy of θ0 on test points, read by the classifier as it was drawn: float64 [].
@@ -219,10 +219,10 @@ class Heads final : public Experiment {
     steps.device = study_.device;
     steps.losses = {losses};
     steps.step = [&](std::int64_t number) {
-      auto found = trained.gradient(batches.rows(number));
-      losses[number] = found.value;
-      if (how_.with_body) training::clip_norm(found.gradient, how_.clip);
-      optimiser.step(found.gradient,
+      auto pass = trained.gradient(batches.rows(number));
+      losses[number] = pass.value;
+      if (how_.with_body) training::clip_norm(pass.gradient, how_.clip);
+      optimiser.step(pass.gradient,
                      how_.learning_rate * training::cosine_schedule(number, how_.warmup, how_.steps));
       return losses[number];
     };
@@ -235,14 +235,14 @@ class Heads final : public Experiment {
     };
     training::run(steps, context);
 
-    store::TensorFile made;
+    store::TensorFile file;
     const auto views = with_head({}, t).parameter_views(head.to(at::kCPU).clone());
-    made.tensors["weight"] = views[0];
-    made.tensors["bias"] = views[1];
+    file.tensors["weight"] = views[0];
+    file.tensors["bias"] = views[1];
     const auto path = study_.readouts.head_file(study_.vectors.folder(), t);
     if (context.group.rank() == 0) {
       store::create_folders(path.parent_path());
-      store::write_safetensors(path, made);
+      store::write_safetensors(path, file);
     }
     store::TensorFile result;
     result.tensors["loss"] = losses.to(at::kFloat);

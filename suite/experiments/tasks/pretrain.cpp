@@ -144,11 +144,11 @@ class Pretrain final : public Experiment {
       const auto loss = (contrastive(scores, positives) + contrastive(scores.t(), positives)) / 2;
       std::vector<at::Tensor> inputs = blocks;
       inputs.push_back(scale);
-      auto found = torch::autograd::grad({loss}, inputs);
-      auto scale_gradient = found.back();
-      found.pop_back();
+      auto gradients = torch::autograd::grad({loss}, inputs);
+      auto scale_gradient = gradients.back();
+      gradients.pop_back();
       std::vector<at::Tensor> flat;
-      for (auto& part : found) flat.push_back(part.reshape({-1}));
+      for (auto& part : gradients) flat.push_back(part.reshape({-1}));
       auto gradient = at::cat(flat);
 
       losses[number] = loss.detach();

@@ -113,7 +113,7 @@ class Smoothness final : public Experiment {
     const auto& group = context.group;
     const auto sample = study_.free_sample(t, points_);
     const auto n = sample.labels.size(0);
-    const auto own = study_.edits.state(model.start ? Edit::start() : Edit::own(model.name, t));
+    const auto state = study_.edits.state(model.start ? Edit::start() : Edit::own(model.name, t));
     const auto tau = model.start ? at::Tensor() : study_.vectors.vector(model.name, t);
 
     // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each
@@ -123,8 +123,8 @@ class Smoothness final : public Experiment {
     std::vector<spectral::LinearOperator> parts;
     for (auto i = share.begin; i < share.end(); i += chunk_) {
       const auto m = std::min(chunk_, share.end() - i);
-      const auto part = [=, this, &model, &sample, &own] {
-        return product(model.linear, own, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m),
+      const auto part = [=, this, &model, &sample, &state] {
+        return product(model.linear, state, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m),
                        items);
       };
       if (share.count <= chunk_) {
@@ -146,13 +146,13 @@ class Smoothness final : public Experiment {
     };
     auto options = options_;
     options.seed = study::seed_for(study_.settings.seed, "hessian/" + study_.tasks.name(t));
-    const auto like = at::empty({study_.free_parameters()}, own.theta.options());
-    const auto found = lanczos_ ? spectral::lanczos(hessian, like, options)
-                                : spectral::power_iteration(hessian, like, options);
+    const auto like = at::empty({study_.free_parameters()}, state.theta.options());
+    const auto estimate = lanczos_ ? spectral::lanczos(hessian, like, options)
+                                   : spectral::power_iteration(hessian, like, options);
     store::TensorFile file;
-    file.tensors["lambda_max"] = at::full({}, found.value, at::kDouble);
-    file.tensors["residual"] = at::full({}, found.residual, at::kDouble);
-    file.tensors["hvp_count"] = at::full({}, found.products, at::kLong);
+    file.tensors["lambda_max"] = at::full({}, estimate.value, at::kDouble);
+    file.tensors["residual"] = at::full({}, estimate.residual, at::kDouble);
+    file.tensors["hvp_count"] = at::full({}, estimate.products, at::kLong);
     return file;
   }
 

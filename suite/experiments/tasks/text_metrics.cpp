@@ -31,14 +31,14 @@ std::vector<double> ranks(const std::vector<double>& x) {
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] < x[b]; });
-  std::vector<double> found(x.size());
+  std::vector<double> places(x.size());
   for (std::size_t i = 0; i < order.size();) {
     auto end = i;
     while (end < order.size() && x[order[end]] == x[order[i]]) ++end;
     const double mean = 0.5 * static_cast<double>(i + end + 1);  // of i + 1 … end
-    for (; i < end; ++i) found[order[i]] = mean;
+    for (; i < end; ++i) places[order[i]] = mean;
   }
-  return found;
+  return places;
 }
 
 double one_f1(const std::string& said, const std::string& right) {
@@ -54,9 +54,9 @@ double one_f1(const std::string& said, const std::string& right) {
 
 template <class F>
 double best(const std::vector<std::string>& right, F&& of) {
-  double found = 0;
-  for (const auto& each : right) found = std::max(found, static_cast<double>(of(each)));
-  return found;
+  double score = 0;
+  for (const auto& each : right) score = std::max(score, static_cast<double>(of(each)));
+  return score;
 }
 
 }  // namespace
@@ -105,12 +105,12 @@ std::string normalised_answer(const std::string& text) {
     if (c < 128 && std::ispunct(c) != 0) continue;
     plain += c < 128 ? static_cast<char>(std::tolower(c)) : each;
   }
-  std::string found;
+  std::string answer;
   for (const auto& word : words_of(plain)) {
     if (word == "a" || word == "an" || word == "the") continue;
-    found += (found.empty() ? "" : " ") + word;
+    answer += (answer.empty() ? "" : " ") + word;
   }
-  return found;
+  return answer;
 }
 
 double exact_match(const std::string& said, const std::vector<std::string>& right) {

@@ -80,14 +80,14 @@ class Coefficients {
 
   /// ∂L/∂λ [T·S] of the gradient in the trained blocks, in one pass.
   at::Tensor slope(const at::Tensor& gradient) const {
-    auto found = at::zeros({rows(), columns()}, gradient.options().dtype(at::kDouble));
+    auto slopes = at::zeros({rows(), columns()}, gradient.options().dtype(at::kDouble));
     for (const auto& segment : segments_) {
       const auto g = gradient.narrow(0, segment.gradient, segment.range.count);
       models_.visit(segment.range, segment.range.count, [&](std::int64_t, std::span<const at::Tensor> tau) {
-        found.select(1, column(segment)).add_(weights::inner_products(g, tau));
+        slopes.select(1, column(segment)).add_(weights::inner_products(g, tau));
       });
     }
-    return found.cpu().view({-1});
+    return slopes.cpu().view({-1});
   }
 
   void step(const at::Tensor& slope) {
@@ -176,10 +176,10 @@ class AdaMerging final : public DataMethod {
       return file;
     };
     steps.step = [&](std::int64_t number) {
-      auto found = slope(name, all, loss, lambda, batches, number, context.group);
-      lambda.step(found.second);
-      entropy[number].copy_(found.first);
-      return found.first;
+      auto entropy_and_slope = slope(name, all, loss, lambda, batches, number, context.group);
+      lambda.step(entropy_and_slope.second);
+      entropy[number].copy_(entropy_and_slope.first);
+      return entropy_and_slope.first;
     };
     training::run(steps, context);
 

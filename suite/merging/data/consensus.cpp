@@ -131,13 +131,13 @@ class ChosenConsensus final : public DataMethod {
   store::TensorFile whole(const std::string& name, const schedule::RunFolder& folder,
                           schedule::UnitContext& context) const {
     const StudyVectors vectors(study_, name, study::merged_tasks(study_, folder, name));
-    const auto found = merged_vector(whole_, vectors, context.group, [&](double share) {
+    const auto merged = merged_vector(whole_, vectors, context.group, [&](double share) {
       context.stop_if_requested();
       context.progress(share, "before masks");
     });
     store::TensorFile file;
-    file.tensors["tau"] = found.tau;
-    file.tensors["passes"] = at::full({}, found.made.passes, at::kDouble);
+    file.tensors["tau"] = merged.tau;
+    file.tensors["passes"] = at::full({}, merged.made.passes, at::kDouble);
     return file;
   }
 
@@ -157,8 +157,8 @@ class ChosenConsensus final : public DataMethod {
     if (std::find(kept.begin(), kept.end(), t) != kept.end()) {
       const EditedOutputs models(study_, folder, context.group);
       const auto whole = folder.read_tensor(whole_merge_key(parts_, name), "tau");
-      const auto own = study_.vectors.vector(name, t).cpu();
-      const auto size_of_own = own.abs(), size_of_others = (whole - own).abs();
+      const auto tau = study_.vectors.vector(name, t).cpu();
+      const auto size_of_own = tau.abs(), size_of_others = (whole - tau).abs();
       for (std::int64_t l = 0; l < lambdas(); ++l) {
         const auto each = lambda_[static_cast<std::size_t>(l)];
         const auto mask = size_of_own > each * size_of_others;

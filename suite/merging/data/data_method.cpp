@@ -23,9 +23,9 @@ at::Tensor DataMethod::unit_tensor(const std::string& unit_key, const std::strin
 
 Split read_inputs(config::Section& parameters, const char* fallback,
                   const std::vector<std::string>& allowed) {
-  const auto found = parameters.word("inputs", "The split whose inputs the method takes; it takes no labels",
+  const auto split = parameters.word("inputs", "The split whose inputs the method takes; it takes no labels",
                                      fallback, allowed);
-  return found == "train" ? Split::train : found == "test" ? Split::test : Split::validation;
+  return split == "train" ? Split::train : split == "test" ? Split::test : Split::validation;
 }
 
 ledger::Output mask_density() {

@@ -80,17 +80,17 @@ std::filesystem::path JointModels::folder(const std::string& vectors,
 
 void JointModels::add_unit(std::vector<schedule::WorkUnit>& units, const std::string& vectors,
                            const std::vector<std::size_t>& members) const {
-  const auto own = unit_key(vectors, members);
-  if (std::any_of(units.begin(), units.end(), [&](const auto& each) { return each.key == own; })) return;
+  const auto key = unit_key(vectors, members);
+  if (std::any_of(units.begin(), units.end(), [&](const auto& each) { return each.key == key; })) return;
   const auto joint = regime_of(vectors);
   const auto to = folder(vectors, members);
   const auto of = in_order(study_, members);
   const auto training = how(vectors, members);
   auto tally = Tally(study_).train(joint, training, of.front(), training.steps).checkpoint();
   tally.stores(training.steps, sizeof(float));
-  units.push_back(unit(own, tally, {}, [this, own, joint, to, of, training](schedule::UnitContext& context) {
+  units.push_back(unit(key, tally, {}, [this, key, joint, to, of, training](schedule::UnitContext& context) {
     training::Trainer trainer(study_, joint, training, of.front(), context.group, std::nullopt, of);
-    return training::train_and_write(study_, trainer, training, own, to, study_.model.fingerprint(), context);
+    return training::train_and_write(study_, trainer, training, key, to, study_.model.fingerprint(), context);
   }));
   units.back().verify = [to](const auto& header) {
     return training::verify_checkpoint(to, header, "fingerprint");

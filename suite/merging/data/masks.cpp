@@ -47,10 +47,10 @@ at::Tensor Masks::rows(std::size_t t) const {
     auto& before = seen[static_cast<std::size_t>(label[place[i]])];
     if (before < turns.size()) turns[before++].push_back(place[i]);
   }
-  std::vector<std::int64_t> found;
-  for (const auto& turn : turns) found.insert(found.end(), turn.begin(), turn.end());
-  found.resize(std::min(found.size(), static_cast<std::size_t>(settings_.points)));
-  return at::tensor(found, at::kLong);
+  std::vector<std::int64_t> rows;
+  for (const auto& turn : turns) rows.insert(rows.end(), turn.begin(), turn.end());
+  rows.resize(std::min(rows.size(), static_cast<std::size_t>(settings_.points)));
+  return at::tensor(rows, at::kLong);
 }
 
 std::vector<Segment> Masks::segments(const std::string& regime) const {

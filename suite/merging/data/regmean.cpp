@@ -132,7 +132,7 @@ class RegMean final : public DataMethod {
       vectors.visit(vectors.all(), {block.offset, block.count}, linear ? block.count : 1,
                     [&](std::int64_t begin, std::span<const at::Tensor> parts) {
                       auto mean = at::zeros(parts.front().sizes(), at::kDouble);
-                      for (const auto& one : parts) mean.add_(one);
+                      for (const auto& vector : parts) mean.add_(vector);
                       mean.div_(static_cast<double>(parts.size()));
                       if (linear) mean.add_(change(i, block, parts, mean, part));
                       tau.narrow(0, begin, mean.numel()).copy_(mean);
@@ -230,14 +230,14 @@ class RegMean final : public DataMethod {
   }
 
   static void add(const autodiff::Use& use, const InUse& in_use, Grams& grams) {
-    const auto found = grams.find(static_cast<std::size_t>(use.block));
-    if (use.form != autodiff::Use::Form::product || found == grams.end()) return;
+    const auto gram = grams.find(static_cast<std::size_t>(use.block));
+    if (use.form != autodiff::Use::Form::product || gram == grams.end()) return;
     auto rows = use.input.reshape({-1, use.input.size(-1)});
     // The tokens of an encoder's decoder are all in use.
     if (in_use.places.defined() && use.input.dim() == 3 && use.input.size(1) == in_use.tokens)
       rows = rows.index_select(0, in_use.places);
-    tangent::add_input_gram(found->second.sum, rows);
-    found->second.rows.add_(static_cast<double>(rows.size(0)));
+    tangent::add_input_gram(gram->second.sum, rows);
+    gram->second.rows.add_(static_cast<double>(rows.size(0)));
   }
 
   /// W − W̄ of one layer, [out·in] in double.

@@ -231,16 +231,16 @@ class OnMatrices final : public VectorMethod {
     }
     for (const auto& round :
          rounds_of(vectors.tensors(), vectors.count(), static_cast<std::size_t>(team.size()))) {
-      const auto& own = round[static_cast<std::size_t>(team.rank())];
-      const auto made = at::empty({numbers_of(own)}, at::kFloat);
+      const auto& tensors = round[static_cast<std::size_t>(team.rank())];
+      const auto numbers = at::empty({numbers_of(tensors)}, at::kFloat);
       std::int64_t first = 0;  // of a tensor, in what was made
-      for (const auto& tensor : own) {
+      for (const auto& tensor : tensors) {
         each_stretch(vectors, w, tensor, [&](std::int64_t begin, const at::Tensor& merged) {
-          made.narrow(0, first + begin - tensor.range.begin, merged.numel()).copy_(merged);
+          numbers.narrow(0, first + begin - tensor.range.begin, merged.numel()).copy_(merged);
         });
         first += tensor.range.count;
       }
-      exchange(round, made, team, put);
+      exchange(round, numbers, team, put);
     }
     return nonzero;
   }
@@ -299,14 +299,14 @@ class OnMatrices final : public VectorMethod {
 
   /// Puts what every rank made of a round, its tensors end to end, on all ranks.
   template <class Put>
-  static void exchange(const Round& round, const at::Tensor& made, const Team& team, const Put& put) {
+  static void exchange(const Round& round, const at::Tensor& numbers, const Team& team, const Put& put) {
     std::int64_t longest = 0;
     for (const auto& tensors : round) longest = std::max(longest, numbers_of(tensors));
     const auto size = std::min(Team::gathered_at_once, longest);
     const auto mine = at::zeros({size}, at::kFloat);
     for (std::int64_t at = 0; at < longest; at += size) {
-      if (const auto n = std::min(size, made.numel() - at); n > 0)
-        mine.narrow(0, 0, n).copy_(made.narrow(0, at, n));
+      if (const auto n = std::min(size, numbers.numel() - at); n > 0)
+        mine.narrow(0, 0, n).copy_(numbers.narrow(0, at, n));
       const auto all = team.gathered(mine);
       for (std::size_t rank = 0; rank < round.size(); ++rank) {
         std::int64_t first = 0;  // of the tensor, in what the rank made
@@ -353,7 +353,8 @@ class OnMatrices final : public VectorMethod {
   at::Tensor of_matrix(const NamedTensor& tensor, std::span<const at::Tensor> tau,
                        const std::vector<double>& w) const {
     // Frozen layers' matrices, which no task changes, are most of a large model's.
-    if (std::none_of(tau.begin(), tau.end(), [](const auto& one) { return one.any().template item<bool>(); }))
+    if (std::none_of(tau.begin(), tau.end(),
+                     [](const auto& vector) { return vector.any().template item<bool>(); }))
       return at::zeros({tensor.range.count}, at::kFloat);
     const Deltas deltas = {
         tau.size(), [&](std::size_t t) { return tau[t].view(tensor.shape).to(at::kDouble).mul_(w[t]); }};

@@ -22,8 +22,8 @@ constexpr std::int64_t most_rows = std::int64_t{1} << 15;  // their Gram matrix 
 /// below float32's rounding of σ_1 are left out.
 at::Tensor common_columns(std::span<const at::Tensor> tau, const std::vector<std::int64_t>& shape) {
   auto gram = at::zeros({shape[0], shape[0]}, at::kDouble);
-  for (const auto& one : tau) {
-    const auto delta = one.view(shape).to(at::kDouble);
+  for (const auto& vector : tau) {
+    const auto delta = vector.view(shape).to(at::kDouble);
     gram.addmm_(delta, delta.t());
   }
   const auto [squares, vectors] = at::linalg_eigh(gram);  // the least first
@@ -37,7 +37,7 @@ at::Tensor common_columns(std::span<const at::Tensor> tau, const std::vector<std
 bool any_changes(const TaskVectors& whole, const NamedTensor& tensor) {
   bool changes = false;
   whole.visit(whole.all(), tensor.range, 1, [&](std::int64_t, std::span<const at::Tensor> tau) {
-    for (const auto& one : tau) changes = changes || one.any().item<bool>();
+    for (const auto& vector : tau) changes = changes || vector.any().item<bool>();
   });
   return changes;
 }
@@ -109,12 +109,13 @@ void AlignedVectors::do_visit(const std::vector<std::size_t>& which, Range range
     filled = 0;
   };
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const auto& own = tensors_[i].range;
-    const auto until = std::min(range.end(), own.end());
-    if (std::max(range.begin, own.begin) >= until) continue;
-    const auto from = std::max(range.begin, own.begin);
+    const auto& tensor_range = tensors_[i].range;
+    const auto until = std::min(range.end(), tensor_range.end());
+    if (std::max(range.begin, tensor_range.begin) >= until) continue;
+    const auto from = std::max(range.begin, tensor_range.begin);
     visit_tensor(
-        which, i, {from - own.begin, until - from}, [&](std::int64_t, std::span<const at::Tensor> numbers) {
+        which, i, {from - tensor_range.begin, until - from},
+        [&](std::int64_t, std::span<const at::Tensor> numbers) {
           const auto count = numbers.empty() ? 0 : numbers.front().numel();
           for (std::int64_t at = 0; at < count;) {
             const auto n = std::min(size - filled, count - at);
@@ -134,11 +135,11 @@ std::int64_t AlignedVectors::lift(const at::Tensor& tau, const Sink& sink) const
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const auto& range = whole_.tensors()[i].range;
     if (range.count == 0) continue;
-    const auto own = tau.narrow(0, tensors_[i].range.begin, tensors_[i].range.count);
+    const auto part = tau.narrow(0, tensors_[i].range.begin, tensors_[i].range.count);
     const auto lifted = bases_[i].defined()
-                            ? at::mm(bases_[i], own.view(tensors_[i].shape)).flatten().contiguous()
-                        : own.numel() > 0 ? own
-                                          : at::zeros({range.count}, at::kFloat);
+                            ? at::mm(bases_[i], part.view(tensors_[i].shape)).flatten().contiguous()
+                        : part.numel() > 0 ? part
+                                           : at::zeros({range.count}, at::kFloat);
     nonzero += at::count_nonzero(lifted).item<std::int64_t>();
     sink.put(range.begin, lifted);
   }

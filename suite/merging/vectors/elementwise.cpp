@@ -73,13 +73,13 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
                          const Sink::See& see) {
     vectors.visit_stretches(vectors.all(), part, [&](std::int64_t begin, const weights::Stretches& tau) {
       auto out = place(begin, tau.x.front().numel());
-      const auto found = weights::merge(each, begin, tau, out);
-      all.nonzero += found.nonzero;
-      all.undecided += found.undecided;
-      all.balance += found.balance;
-      if (found.undecided > 0) all.parts.push_back(found.part);
-      if (found.finite) see(begin, out);
-      return found.finite;
+      const auto count = weights::merge(each, begin, tau, out);
+      all.nonzero += count.nonzero;
+      all.undecided += count.undecided;
+      all.balance += count.balance;
+      if (count.undecided > 0) all.parts.push_back(count.part);
+      if (count.finite) see(begin, out);
+      return count.finite;
     });
   };
   if (team.size() == 1) {
@@ -88,15 +88,15 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
         [&](std::int64_t begin, const at::Tensor& tau) { sink.put(begin, tau); });
     return;
   }
-  const auto own = std::min(Team::gathered_at_once, comm::rows_a_rank(range.count, team.size()));
-  memory = at::zeros({own}, at::kFloat);
-  for (auto begin = range.begin; begin < range.end(); begin += own * team.size()) {
-    const auto first = std::min(range.end(), begin + own * team.rank());
+  const auto share = std::min(Team::gathered_at_once, comm::rows_a_rank(range.count, team.size()));
+  memory = at::zeros({share}, at::kFloat);
+  for (auto begin = range.begin; begin < range.end(); begin += share * team.size()) {
+    const auto first = std::min(range.end(), begin + share * team.rank());
     visit(
-        {first, std::min(range.end(), first + own) - first},
+        {first, std::min(range.end(), first + share) - first},
         [&](std::int64_t at, std::int64_t n) { return memory.narrow(0, at - first, n); },
         [](std::int64_t, const at::Tensor&) {});
-    sink.put(begin, team.gathered(memory).narrow(0, 0, std::min(own * team.size(), range.end() - begin)));
+    sink.put(begin, team.gathered(memory).narrow(0, 0, std::min(share * team.size(), range.end() - begin)));
   }
 }
 
@@ -330,10 +330,10 @@ std::vector<float> Elementwise::scales_of(const TaskVectors& vectors, Range rang
     const float scale = kept.sum() > 0 ? static_cast<float>(whole.sum() / kept.sum()) : 1;
     scales[t] = std::bit_cast<std::int32_t>(scale);
   }
-  std::vector<float> found;
+  std::vector<float> factors;
   for (const auto bits : team.sums(scales))
-    found.push_back(std::bit_cast<float>(static_cast<std::int32_t>(bits)));
-  return found;
+    factors.push_back(std::bit_cast<float>(static_cast<std::int32_t>(bits)));
+  return factors;
 }
 
 Elementwise::Ranks Elementwise::ranks_of(std::size_t t, std::int64_t count) const {
@@ -403,10 +403,10 @@ std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range
     }
   }
   const auto all = team.sums(cuts);
-  std::vector<weights::Cut> found;
+  std::vector<weights::Cut> decoded;
   for (std::size_t t = 0; t < count; ++t)
-    found.push_back({std::bit_cast<float>(static_cast<std::int32_t>(all[t])), all[count + t]});
-  return found;
+    decoded.push_back({std::bit_cast<float>(static_cast<std::int32_t>(all[t])), all[count + t]});
+  return decoded;
 }
 
 }  // namespace taugrid::merging

@@ -22,14 +22,14 @@ void RankDropped::see(const std::vector<std::size_t>& which, Range range, const 
                last = (until - tensor.range.begin + row - 1) / row * row;
     const Range rows = {tensor.range.begin + first, last - first};
     whole_.visit(which, rows, row, [&](std::int64_t begin, std::span<const at::Tensor> x) {
-      const auto end = begin + x.front().numel(), own = std::max(begin, from);
+      const auto end = begin + x.front().numel(), place = std::max(begin, from);
       for (std::size_t i = 0; i < which.size(); ++i) {
-        before[i] = x[i].narrow(0, own - begin, std::min(end, until) - own);
+        before[i] = x[i].narrow(0, place - begin, std::min(end, until) - place);
         kept[i] = which[i] == theta0
                       ? before[i]
-                      : dropped(which[i], begin, x[i], row).narrow(0, own - begin, before[i].numel());
+                      : dropped(which[i], begin, x[i], row).narrow(0, place - begin, before[i].numel());
       }
-      see(own, kept, before);
+      see(place, kept, before);
     });
   }
 }

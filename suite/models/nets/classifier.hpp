@@ -48,12 +48,12 @@ inline Wrapping wrapping_of(const nlohmann::json& json, const Keys& keys, const 
   const auto given = named[0].get<std::string>();
   if (given == alone) return {alone};
   if (given != whole) keys.refuse("architectures names " + given + "; expected " + alone + " or " + whole);
-  Wrapping found{whole, part + ".", 2};
-  if (!json.contains("id2label")) return found;
+  Wrapping wrapping{whole, part + ".", 2};
+  if (!json.contains("id2label")) return wrapping;
   if (!json["id2label"].is_object() || json["id2label"].empty())
     keys.refuse("id2label is no object of class names");
-  found.classes = static_cast<std::int64_t>(json["id2label"].size());
-  return found;
+  wrapping.classes = static_cast<std::int64_t>(json["id2label"].size());
+  return wrapping;
 }
 
 }  // namespace taugrid::models

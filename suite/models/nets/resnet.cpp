@@ -136,15 +136,15 @@ class ResNet final : public Net<ResNet> {
 
   Unit add_unit(const std::string& convolution, const std::string& norm, std::int64_t out, std::int64_t in,
                 std::int64_t side, std::int64_t stride) {
-    Unit made;
-    made.side = side;
-    made.stride = stride;
-    made.weight = layout_.add(Kind::convolution, {convolution + ".weight"}, {out, in, side, side},
+    Unit unit;
+    unit.side = side;
+    unit.stride = stride;
+    unit.weight = layout_.add(Kind::convolution, {convolution + ".weight"}, {out, in, side, side},
                               {out, in * side * side});
-    made.norm = add_norm(layout_, norm, out);
-    made.statistics = buffers_.add(Kind::norm, {norm + ".running_mean"}, {out});
+    unit.norm = add_norm(layout_, norm, out);
+    unit.statistics = buffers_.add(Kind::norm, {norm + ".running_mean"}, {out});
     buffers_.add(Kind::norm, {norm + ".running_var"}, {out});
-    return made;
+    return unit;
   }
   /// Convolves and normalises h, or max(h, 0) where it is `rectified` before.
   template <class T>

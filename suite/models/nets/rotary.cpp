@@ -16,15 +16,15 @@ namespace {
 
 /// A scaling's positive number; `fallback` where there is none, 0 meaning that it must be there.
 double number(const nlohmann::json& parameters, const Keys& keys, const char* key, double fallback = 0) {
-  const auto found = parameters.find(key);
-  if (found == parameters.end() || found->is_null()) {
+  const auto entry = parameters.find(key);
+  if (entry == parameters.end() || entry->is_null()) {
     if (fallback > 0) return fallback;
     keys.refuse(std::string("its rotary scaling has no ") + key + "; expected a positive number");
   }
-  if (!found->is_number() || !(found->get<double>() > 0) || found->get<double>() > 1e12)
-    keys.refuse(std::string("its rotary scaling has ") + key + " " + found->dump().substr(0, 80) +
+  if (!entry->is_number() || !(entry->get<double>() > 0) || entry->get<double>() > 1e12)
+    keys.refuse(std::string("its rotary scaling has ") + key + " " + entry->dump().substr(0, 80) +
                 "; expected a positive number");
-  return found->get<double>();
+  return entry->get<double>();
 }
 
 /// Llama 3.1: long waves become slower by `factor`, short ones stay, between them both are mixed.

@@ -180,38 +180,38 @@ class T5 final : public Net<T5> {
   SelfAttention add_self_attention(const std::string& name, std::size_t* bias) {
     const auto d = config_.width, inner = config_.heads * config_.head_width;
     const auto at = name + "SelfAttention.";
-    SelfAttention found;
-    found.qkv =
+    SelfAttention attention;
+    attention.qkv =
         layout_.add(Kind::attention_weight, {at + "q.weight", at + "k.weight", at + "v.weight"}, {inner, d});
-    found.out = layout_.add(Kind::attention_weight, {at + "o.weight"}, {d, inner});
+    attention.out = layout_.add(Kind::attention_weight, {at + "o.weight"}, {d, inner});
     if (bias != nullptr)
       *bias = layout_.add(Kind::attention_bias, {at + "relative_attention_bias.weight"},
                           {config_.buckets, config_.heads});
-    found.norm = add_norm(name + "layer_norm.weight");
-    return found;
+    attention.norm = add_norm(name + "layer_norm.weight");
+    return attention;
   }
 
   CrossAttention add_cross_attention(const std::string& name) {
     const auto d = config_.width, inner = config_.heads * config_.head_width;
     const auto at = name + "EncDecAttention.";
-    CrossAttention found;
-    found.query = layout_.add(Kind::attention_weight, {at + "q.weight"}, {inner, d});
-    found.kv = layout_.add(Kind::attention_weight, {at + "k.weight", at + "v.weight"}, {inner, d});
-    found.out = layout_.add(Kind::attention_weight, {at + "o.weight"}, {d, inner});
-    found.norm = add_norm(name + "layer_norm.weight");
-    return found;
+    CrossAttention attention;
+    attention.query = layout_.add(Kind::attention_weight, {at + "q.weight"}, {inner, d});
+    attention.kv = layout_.add(Kind::attention_weight, {at + "k.weight", at + "v.weight"}, {inner, d});
+    attention.out = layout_.add(Kind::attention_weight, {at + "o.weight"}, {d, inner});
+    attention.norm = add_norm(name + "layer_norm.weight");
+    return attention;
   }
 
   FeedForward add_feed_forward(const std::string& name) {
     const auto d = config_.width;
     const auto at = name + "DenseReluDense.";
-    FeedForward found;
-    found.in =
+    FeedForward feed;
+    feed.in =
         layout_.add(Kind::mlp_weight, {at + (config_.gated ? "wi_0.weight" : "wi.weight")}, {config_.mlp, d});
-    if (config_.gated) found.gate = layout_.add(Kind::mlp_weight, {at + "wi_1.weight"}, {config_.mlp, d});
-    found.out = layout_.add(Kind::mlp_weight, {at + "wo.weight"}, {d, config_.mlp});
-    found.norm = add_norm(name + "layer_norm.weight");
-    return found;
+    if (config_.gated) feed.gate = layout_.add(Kind::mlp_weight, {at + "wi_1.weight"}, {config_.mlp, d});
+    feed.out = layout_.add(Kind::mlp_weight, {at + "wo.weight"}, {d, config_.mlp});
+    feed.norm = add_norm(name + "layer_norm.weight");
+    return feed;
   }
 
   /// The deviation of its normal start, over initializer_factor, as transformers has it.

@@ -57,8 +57,8 @@ def _table(runs: Sequence[Run], source: PublishedTable) -> Table:
         for position, column in enumerate(source.columns):
             printed: list[Value] = []
             for key in keys:
-                found = next((row for row in rows if key in row.values), None)
-                printed.append(None if found is None else as_shown(source, found, key, position))
+                entry = next((row for row in rows if key in row.values), None)
+                printed.append(None if entry is None else as_shown(source, entry, key, position))
             ours = [_measured(run, source, rows[0], column) for run in runs]
             every = [value for value in ours if value is not None]
             whole = mean(every) if len(every) == len(runs) else None
@@ -81,15 +81,15 @@ def _table(runs: Sequence[Run], source: PublishedTable) -> Table:
 
 def _require_comparable(run: Run, other: Run) -> None:
     """Another model on the same tasks and test points, or an InputError."""
-    models = [one.results.model() for one in (run, other)]
-    known = [(one.architecture, one.name, one.parameters) for one in models if one is not None]
+    models = [side.results.model() for side in (run, other)]
+    known = [(model.architecture, model.name, model.parameters) for model in models if model is not None]
     if run.path.resolve() == other.path.resolve() or (len(known) == len(models) and known[0] == known[1]):
         raise InputError(f"has the model of {other.path} again", run.path, "a run of another architecture")
     if run.results.tasks != other.results.tasks:
         raise InputError(f"has other tasks than {other.path}", run.path, ", ".join(other.results.tasks))
     for group in READ:
         for name in run.results.members(group):
-            every = [one.data(group, name) for one in (run, other)]
+            every = [side.data(group, name) for side in (run, other)]
             rows = [data["sample_index"] for data in every if data is not None and "sample_index" in data]
             if len(rows) == len(every) and not np.array_equal(rows[0].to_numpy(), rows[1].to_numpy()):
                 where = f"{run.path}/{group}/{name}/sample_index"

@@ -69,7 +69,7 @@ def accuracy(run: Run, row: Row, column: str) -> float | None:
 def _merged(run: Run, row: Row) -> str:
     """The name below /merging of what stands for a row of the paper."""
     names = [f"{method}/{REGIME}" for method in (row.variant, row.merge_in)]
-    return next((one for one in names if one in run.results.by_method("merging")), names[1])
+    return next((name for name in names if name in run.results.by_method("merging")), names[1])
 
 
 def _at_its_coefficient(run: Run, name: str) -> tuple[Accuracies, int]:
@@ -90,14 +90,14 @@ def _score_of_mrpc(run: Run, source: PublishedTable, t: int) -> str:
         name = _merged(run, row)
         if run.data("merging", name) is None:
             continue
-        found = _f1(run, *_at_its_coefficient(run, name), t)
-        (others if found is None else scored).append(row.label)
+        f1 = _f1(run, *_at_its_coefficient(run, name), t)
+        (others if f1 is None else scored).append(row.label)
     if not others:
         return " Of MRPC ours is F1." if scored else ""
-    told = " Of MRPC ours is an accuracy"
+    text = " Of MRPC ours is an accuracy"
     if scored:
-        told = f" Of MRPC ours is F1, but an accuracy of {', '.join(dict.fromkeys(others))}"
-    return f"{told}: F1 takes the labels in the run folder's data, and which test points were right."
+        text = f" Of MRPC ours is F1, but an accuracy of {', '.join(dict.fromkeys(others))}"
+    return f"{text}: F1 takes the labels in the run folder's data, and which test points were right."
 
 
 def _f1(run: Run, test: Accuracies, place: int, t: int) -> tuple[float, float] | None:
@@ -123,17 +123,17 @@ def cosine(run: Run, row: Row, _: str) -> float | None:
 def said(run: Run, source: PublishedTable) -> str:
     model = run.results.model()
     ours = "an unnamed model" if model is None else f"{model.name}, a {model.architecture}"
-    told = f"Published for {source.setting}; ours is {ours}, without difference."
+    text = f"Published for {source.setting}; ours is {ours}, without difference."
     if source.measure == "language":
         if (t := _places(run).get(MRPC)) is not None:
-            told += _score_of_mrpc(run, source, t)
+            text += _score_of_mrpc(run, source, t)
         mean = (
             "those of the twelve that this run has"
             if _of_the_twelve(run)
             else f"the {len(run.results.tasks)} tasks of this run, none of which is among the paper's twelve"
         )
-        told += (
+        text += (
             f" The mean is over {mean}. GB: four bytes a number, of masks without their places, of whole"
             " vectors with what was frozen."
         )
-    return told
+    return text

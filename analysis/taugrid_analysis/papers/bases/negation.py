@@ -25,9 +25,9 @@ def negated(run: Run, row: Row, column: str) -> Measured | None:
         return None
     if (partition == "MSER") != (int(data["labels"].max()) == 0):
         return None
-    found = forgetting.forgetting(run.results, regime, group="basis_negation")
-    assert found is not None
-    return percent(found.target if what == "target" else found.control)
+    outcome = forgetting.forgetting(run.results, regime, group="basis_negation")
+    assert outcome is not None
+    return percent(outcome.target if what == "target" else outcome.control)
 
 
 def said(run: Run) -> str:
@@ -37,7 +37,7 @@ def said(run: Run) -> str:
             continue
         data = run.data(GROUP, name)
         assert data is not None
-        own = [run.results.tasks[int(task)] for task in data["member"].to_numpy()]
-        stand = ", ".join(f"{letter} {task}" for letter, task in zip(FOUR, own, strict=True))
+        tasks = [run.results.tasks[int(task)] for task in data["member"].to_numpy()]
+        stand = ", ".join(f"{letter} {task}" for letter, task in zip(FOUR, tasks, strict=True))
         return f"Ours are of four tasks of this run, {stand}; its own control, {data.attrs['control']}."
     return "Ours are means over the run's tasks, each with the basis nearest to it; its own control."

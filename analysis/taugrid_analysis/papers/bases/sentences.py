@@ -26,8 +26,8 @@ def said(run: Run) -> Table:
         "Bases paper, figures, captions and sentences beside what this run shows",
         [Column("place"), Column("published"), Column("ours")],
     )
-    for one in published.said(BASES):
-        table.rows.append([one.place, one.says, OURS[one.measure](run)])
+    for sentence in published.said(BASES):
+        table.rows.append([sentence.place, sentence.says, OURS[sentence.measure](run)])
     table.notes.append(
         "Ours of standard fine-tuning where nothing else is said. Rank correlation: Spearman's. Clusters at"
         " the k that the largest gap of the Laplacian's eigenvalues chose."
@@ -36,29 +36,29 @@ def said(run: Run) -> Table:
 
 
 def _single_negation(run: Run) -> str | None:
-    told = []
+    parts = []
     for regime in ("standard", "linear"):
         if alone := _alone(run, regime):
-            told.append(alone)
+            parts.append(alone)
             continue
         data = run.data("negation", regime)
         if data is None:
             continue
         names = [task.lower() for task in run.results.tasks]
         if "mnist" in names:
-            told.append(f"{regime} {100 * float(data['target'][names.index('mnist')]):.2f}")
+            parts.append(f"{regime} {100 * float(data['target'][names.index('mnist')]):.2f}")
         else:
-            told.append(
+            parts.append(
                 f"{regime} {100 * numbers_means.mean(data['target'].to_numpy()):.1f}, mean over tasks"
             )
-    return "; ".join(told) or None
+    return "; ".join(parts) or None
 
 
 def _alone(run: Run, regime: str) -> str | None:
     """What the first of four tasks keeps, by the cluster that it is alone."""
     for name in run.results.by_method(forgetting.GROUP):
-        method, _, own = name.partition("/")
-        if own == regime and regime in forgetting.lettered(run.results, method):
+        method, _, stored_regime = name.partition("/")
+        if stored_regime == regime and regime in forgetting.lettered(run.results, method):
             left = forgetting.of_cluster(run.results, name, [True, False, False, False], "target")
             data = run.data(forgetting.GROUP, name)
             return None if left is None or data is None else f"{regime} {left:.2f}, {data.attrs['task']}"
@@ -82,16 +82,16 @@ def _bound(run: Run) -> str | None:
     top = float(magnitude(curvature).max())
     long = float((vectors["norm"] ** 2).max())
     near = float(np.abs(off_diagonal(vectors["cosine"].to_numpy())).max())
-    found = f"{top * long * (1 + near):.4g} with L = {top:.3g}, C = {long:.3g}, ε = {near:.2f}"
+    text = f"{top * long * (1 + near):.4g} with L = {top:.3g}, C = {long:.3g}, ε = {near:.2f}"
     gap = float(vectors["loss_gap"].max()) if "loss_gap" in vectors else float("nan")
-    return f"{found}; largest gap of a pair {gap:.2f}" if np.isfinite(gap) else found
+    return f"{text}; largest gap of a pair {gap:.2f}" if np.isfinite(gap) else text
 
 
 def _gap_by_cosine(run: Run) -> str | None:
-    found = partitions.gaps(run, "standard")
-    if found is None:
+    measured = partitions.gaps(run, "standard")
+    if measured is None:
         return None
-    ranks = [rank_correlation(x[np.isfinite(x)], y[np.isfinite(y)]) for x, y in zip(*found, strict=True)]
+    ranks = [rank_correlation(x[np.isfinite(x)], y[np.isfinite(y)]) for x, y in zip(*measured, strict=True)]
     known = [value for value in ranks if np.isfinite(value)]
     if not known:
         return None
@@ -106,13 +106,13 @@ def _cosines(run: Run) -> str | None:
     if data is None or len(run.results.tasks) < 2:
         return None
     values = off_diagonal(data["cosine"].to_numpy())
-    told = f"of one θ0: {values.min():.2f} to {values.max():.2f}"
+    text = f"of one θ0: {values.min():.2f} to {values.max():.2f}"
     mixed = run.data("mixed_starts", "standard")
     if mixed is None:
-        return told
+        return text
     count = len(run.results.tasks)
     across = mixed["cosine"].to_numpy()[:count, count:]
-    return f"{told}; of two: {across.min():.2f} to {across.max():.2f}"
+    return f"{text}; of two: {across.min():.2f} to {across.max():.2f}"
 
 
 def _norms(run: Run) -> str | None:
@@ -120,16 +120,16 @@ def _norms(run: Run) -> str | None:
     if data is None:
         return None
     norm, ratio = data["norm"].to_numpy(), data["norm_ratio"].to_numpy()
-    told = f"‖τ‖ {norm.min():.2f} to {norm.max():.2f}, ‖θ0‖ {float(norm[0] / ratio[0]):.1f}"
+    text = f"‖τ‖ {norm.min():.2f} to {norm.max():.2f}, ‖θ0‖ {float(norm[0] / ratio[0]):.1f}"
     mixed = run.data("mixed_starts", "standard")
-    return told if mixed is None else f"{told}; the two θ0 are {float(mixed['distance']):.1f} apart"
+    return text if mixed is None else f"{text}; the two θ0 are {float(mixed['distance']):.1f} apart"
 
 
 def _gap_by_curvature(run: Run) -> str | None:
-    found, curvature = partitions.gaps(run, "standard"), run.data("smoothness", "standard")
-    if found is None or curvature is None:
+    measured, curvature = partitions.gaps(run, "standard"), run.data("smoothness", "standard")
+    if measured is None or curvature is None:
         return None
-    gap = np.array([numbers_means.mean(row) for row in found[1]])
+    gap = np.array([numbers_means.mean(row) for row in measured[1]])
     rank = rank_correlation(magnitude(curvature), gap)
     return (
         f"over tasks of one θ0: rank correlation of |λ_max| and mean gap {rank:+.2f}"
@@ -156,8 +156,8 @@ def _early_clusters(run: Run) -> str | None:
         return None
     labels, shares = data["labels"].to_numpy().astype(int), data["rand_index"].to_numpy()
     marks = str(data.attrs["marks"]).split(", ")
-    told = [f"{mark}: Rand index {share:.2f}" for mark, share in zip(marks[:-1], shares, strict=False)]
-    return f"{'; '.join(told)}; end: {members(labels[-1], run.results.tasks)}"
+    parts = [f"{mark}: Rand index {share:.2f}" for mark, share in zip(marks[:-1], shares, strict=False)]
+    return f"{'; '.join(parts)}; end: {members(labels[-1], run.results.tasks)}"
 
 
 def _best_k(run: Run) -> str | None:
@@ -188,9 +188,9 @@ def _storage(run: Run) -> str | None:
 
 
 def _nearest_basis(run: Run) -> str | None:
-    found = {"Mean": {one.task: one.basis for one in partitions.nearest(run, "standard")}}
+    by_method = {"Mean": {entry.task: entry.basis for entry in partitions.nearest(run, "standard")}}
     lines = []
-    for method, tasks in (partitions.nearest_by_method(run, "standard") or found).items():
+    for method, tasks in (partitions.nearest_by_method(run, "standard") or by_method).items():
         means = sorted(((float(cosines.mean()), task) for task, cosines in tasks.items()), reverse=True)
         if means:
             lines.append(f"{method}: " + ", ".join(f"{task} {mean:.2f}" for mean, task in means))

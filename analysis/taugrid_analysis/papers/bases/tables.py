@@ -54,14 +54,14 @@ class Sheet:
                 row.append(held(line))
 
         for group in dict.fromkeys(group for _, group in self.heads):
-            for place, (head, own) in enumerate(self.heads):
-                if own == group:
+            for place, (head, head_group) in enumerate(self.heads):
+                if head_group == group:
                     add(Column(head), lambda line, place=place: self.published.get((line, place)))  # type: ignore[misc]
-            for ending, found in (("ours", self.ours), ("difference", self.difference)):
-                if any(key[1] == group for key in found):
+            for ending, values in (("ours", self.ours), ("difference", self.difference)):
+                if any(key[1] == group for key in values):
                     add(
                         Column(f"{group}, {ending}", decimals),
-                        lambda line, found=found, group=group: found.get((line, group)),  # type: ignore[misc]
+                        lambda line, values=values, group=group: values.get((line, group)),  # type: ignore[misc]
                     )
         table.rows = rows
         return table
@@ -70,12 +70,12 @@ class Sheet:
 def tables(run: Run) -> list[Table]:
     """Every table of the paper, then what else it says; a last note names what no experiment measures."""
     sources = published.tables((BASES,))
-    made = [_table(run, source) for source in sources]
+    paper_tables = [_table(run, source) for source in sources]
     said = sentences.said(run)
     unmeasured = [source.unmeasured for source in sources if source.unmeasured]
     if unmeasured:
         said.notes.append(f"No experiment measures yet: {'; '.join(unmeasured)}.")
-    return [*made, said]
+    return [*paper_tables, said]
 
 
 FIRST = {"mixing": "vectors", "loss_gap": "task", "norms": "task", "language_cosine": "pair"}
@@ -137,39 +137,39 @@ def _as_printed(source: PublishedTable, keys: list[str]) -> Sheet:
 
 
 def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> list[str]:
-    found = []
+    notes = []
     if keys == ["unsaid"]:
-        found.append("Of which CLIP the published numbers are is not said.")
+        notes.append("Of which CLIP the published numbers are is not said.")
     elif keys == ["three"]:
-        found.append("Published are means over three architectures; ours are of this run's one.")
+        notes.append("Published are means over three architectures; ours are of this run's one.")
     elif source.model_by:
-        found.append(
+        notes.append(
             f"Published for {published.title(keys[0])}, as the paper's code says ({source.model_by}) and its"
             " text does not."
         )
     elif len(keys) == 1 and not source.setting:
-        found.append(f"Published for {published.title(keys[0])}; of which checkpoint is not said.")
+        notes.append(f"Published for {published.title(keys[0])}; of which checkpoint is not said.")
     if source.setting and sheet.ours:
-        found.append(language.said(run, source))
+        notes.append(language.said(run, source))
     elif source.setting:
-        found.append(f"Published for {source.setting}: this run is not of that.")
+        notes.append(f"Published for {source.setting}: this run is not of that.")
     if source.doubt:
-        found.append(f"?: doubtful, {source.doubt}.")
+        notes.append(f"?: doubtful, {source.doubt}.")
     if source.note:
-        found.append(source.note)
+        notes.append(source.note)
     if not sheet.ours:
-        return found
+        return notes
     if source.measure == "loss_gap":
-        found.append(_said_of_gaps(run))
+        notes.append(_said_of_gaps(run))
     if source.measure == "partitions":
-        found.append(_said_of_partitions(run, bool(sheet.difference)))
+        notes.append(_said_of_partitions(run, bool(sheet.difference)))
     elif source.measure.startswith("held_out"):
-        found.append(_said_of_held_out(run))
+        notes.append(_said_of_held_out(run))
     elif source.measure == "basis_negation":
-        found.append(negation.said(run))
+        notes.append(negation.said(run))
     elif not sheet.difference and not source.setting:
-        found.append("Ours are of another model, or of one that the paper does not name: no difference.")
-    return found
+        notes.append("Ours are of another model, or of one that the paper does not name: no difference.")
+    return notes
 
 
 def _stand_ins(run: Run, group: str = "every_partition") -> list[str]:
@@ -193,9 +193,9 @@ def _of_its_tasks(run: Run, source: PublishedTable) -> bool:
     if source.measure == "mixing":
         return tasks == published.papers_tasks()
     group = "partition_negation" if source.measure == "basis_negation" else "every_partition"
-    own = [task.lower() for task in _stand_ins(run, group)]
-    if own != list(FOUR.values()):
-        return source.measure == "partitions" and not own and tasks == set(FOUR.values())
+    stand_ins = [task.lower() for task in _stand_ins(run, group)]
+    if stand_ins != list(FOUR.values()):
+        return source.measure == "partitions" and not stand_ins and tasks == set(FOUR.values())
     return not source.measure.startswith("held_out") or {"gtsrb", "dtd"} <= tasks
 
 
@@ -203,11 +203,11 @@ def _said_of_held_out(run: Run) -> str:
     name = next(name for name in run.results.by_method("every_partition") if "+" not in name)
     data = run.data("every_partition", name)
     assert data is not None
-    own = [run.results.tasks[int(task)] for task in data["other"].to_numpy()]
-    found = [_stand_in([task.lower() for task in own], which) for which in range(len(OUTSIDE))]
+    names = [run.results.tasks[int(task)] for task in data["other"].to_numpy()]
+    places = [_stand_in([task.lower() for task in names], which) for which in range(len(OUTSIDE))]
     stand = ", ".join(
-        f"{own[place]} for {paper.upper()}"
-        for place, paper in zip(found, OUTSIDE, strict=True)
+        f"{names[place]} for {paper.upper()}"
+        for place, paper in zip(places, OUTSIDE, strict=True)
         if place is not None
     )
     return (
@@ -267,10 +267,10 @@ def _said_of_gaps(run: Run) -> str:
     assert data is not None
     alpha = data["sum_alpha"].to_numpy().astype(float)
     means = data["sum_loss_gap"].to_numpy().astype(float).mean(axis=0)
-    own = alpha[np.abs(alpha - 1 / len(run.results.tasks)).argmin()]
-    every = ", ".join(f"{mean:.2f} at α = {one:g}" for one, mean in zip(alpha, means, strict=True))
+    near = alpha[np.abs(alpha - 1 / len(run.results.tasks)).argmin()]
+    every = ", ".join(f"{mean:.2f} at α = {value:g}" for value, mean in zip(alpha, means, strict=True))
     return (
-        f"Ours at α = {own:g}, of all that were measured the nearest to 1/T, for which the bound is stated;"
+        f"Ours at α = {near:g}, of all that were measured the nearest to 1/T, for which the bound is stated;"
         f" means over tasks: {every}."
     )
 
@@ -296,26 +296,27 @@ def _partition(run: Run, row: Row, column: str) -> Measured | None:
     """T4, T5, T10 to T12: accuracy of one partition, or the mean over several."""
     regime = "linear" if row.merge_in == "tangent" else REGIME
     method = {"tangent": "joint"}.get(row.merge_in, row.merge_in)
-    found = partitions.lettered(run.results, regime, method, row.merge_out)
-    names = list(FOUR.values()) if found else [task.lower() for task in run.results.tasks]
-    found = found or partitions.measured(run.results, regime, row.merge_in, row.merge_out)
+    scores = partitions.lettered(run.results, regime, method, row.merge_out)
+    names = list(FOUR.values()) if scores else [task.lower() for task in run.results.tasks]
+    scores = scores or partitions.measured(run.results, regime, row.merge_in, row.merge_out)
     four = set(names) == set(FOUR.values())
     wanted = SEVERAL.get(column)
     if wanted is not None:
-        if not any(1 < len(one) < len(names) for one in found):  # all in one or each alone: no bases
+        # All in one or each alone: no bases.
+        if not any(1 < len(partition) < len(names) for partition in scores):
             return None
-        kept = [value for one, value in found.items() if wanted(one)]
-        whole = sum(1 for one in partitions.every(names) if wanted(one)) if four else 1
+        kept = [value for partition, value in scores.items() if wanted(partition)]
+        whole = sum(1 for partition in partitions.every(names) if wanted(partition)) if four else 1
         return percent(mean(kept)) if len(kept) >= whole else None
     if column in ("M-S-E-R", "save all"):
-        one: Partition | None = partitions.alone(names)
+        partition: Partition | None = partitions.alone(names)
     elif column == "MSER":
-        one = partitions.together(names)
+        partition = partitions.together(names)
     elif four:
-        one = partitions.of_letters(column)
+        partition = partitions.of_letters(column)
     else:
-        one = _chosen(run) if column == "MS-ER" else None
-    value = found.get(one) if one is not None else None
+        partition = _chosen(run) if column == "MS-ER" else None
+    value = scores.get(partition) if partition is not None else None
     return None if value is None else percent(value)
 
 
@@ -346,7 +347,7 @@ def _held_out(run: Run, row: Row, column: str, which: int) -> float | str | None
     if name == "mean":
         return 100 * float(values.mean())
     labels = data["labels"].to_numpy()
-    every = [partitions.of_labels(one, list(FOUR.values())) for one in labels]
+    every = [partitions.of_labels(labelling, list(FOUR.values())) for labelling in labels]
     return 100 * float(values[every.index(partitions.of_letters(name))])
 
 
@@ -364,9 +365,9 @@ def _either(run: Run, row: Row, column: str) -> float | str | None:
 
 
 SEVERAL: dict[str, Callable[[Partition], bool]] = {
-    "mean, k = 2": lambda one: len(one) == 2,
-    "mean, all k": lambda one: True,
-    "save one": lambda one: len(one) == 2 and min(len(cluster) for cluster in one) == 1,
+    "mean, k = 2": lambda partition: len(partition) == 2,
+    "mean, all k": lambda partition: True,
+    "save one": lambda partition: len(partition) == 2 and min(len(cluster) for cluster in partition) == 1,
 }
 
 

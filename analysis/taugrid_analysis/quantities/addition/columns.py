@@ -15,25 +15,25 @@ from taugrid_analysis.run.results import Results
 
 def of_tasks(results: Results, regime: str) -> dict[str, Array]:
     """Accuracies of the sum at the α that validation chose."""
-    empty, sums, found = np.full(len(results.tasks), np.nan), added(results, regime), dict[str, Array]()
+    empty, sums, columns = np.full(len(results.tasks), np.nan), added(results, regime), dict[str, Array]()
     for column, attribute in {"added": "accuracy", "normalized": "normalized"}.items():
-        found[column] = getattr(sums, attribute) if sums is not None else empty
-        found[f"{column}_error"] = getattr(sums, f"{attribute}_error") if sums is not None else empty
-    return found
+        columns[column] = getattr(sums, attribute) if sums is not None else empty
+        columns[f"{column}_error"] = getattr(sums, f"{attribute}_error") if sums is not None else empty
+    return columns
 
 
 def of_regime(results: Results, regime: str) -> dict[str, float]:
     """As the file has them, with the errors of the points. A joint model is no sum of vectors."""
     data = results.data("addition", regime)
-    found: dict[str, float] = {"chosen_alpha": float(data["chosen_alpha"]) if data is not None else np.nan}
+    values: dict[str, float] = {"chosen_alpha": float(data["chosen_alpha"]) if data is not None else np.nan}
     for prefix, alpha in (("", None), ("one_shot_", 1.0)):
         if not prefix and results.regime(regime).joint:
             continue
         sums = added(results, regime, alpha)
         for column, errors in (("absolute", "accuracy_error"), ("normalized", "normalized_error")):
             if data is None or sums is None:
-                found[prefix + column] = NOTHING
+                values[prefix + column] = NOTHING
                 continue
             error = float(sampling.of_mean(getattr(sums, errors)))
-            found[prefix + column] = Measured(float(data[prefix + column]), error)
-    return found
+            values[prefix + column] = Measured(float(data[prefix + column]), error)
+    return values

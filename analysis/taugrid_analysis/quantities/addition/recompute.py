@@ -39,8 +39,8 @@ def checks(oracle: Oracle) -> Iterator[Check]:
             best = chosen_row(node["validation_accuracy"][()], single["validation_accuracy"][()])
             if name == "chosen_alpha":
                 return exact(node[name][()], node["alpha"][best])
-            one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
-            row = node["test_accuracy"][one if name.startswith("one_shot") else best]
+            one_shot = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
+            row = node["test_accuracy"][one_shot if name.startswith("one_shot") else best]
             again = (
                 normalised(row, single["accuracy"][()]).mean() if name.endswith("normalized") else row.mean()
             )

@@ -49,11 +49,11 @@ def added(results: Results, regime: str, alpha: float | None = None) -> Added | 
     nothing = np.full(count, np.nan)
     if place is None:
         return Added(wanted, nothing, nothing, nothing, nothing)
-    own = accuracies.accuracies(results, "single_task", regime, "accuracy")
+    single = accuracies.accuracies(results, "single_task", regime, "accuracy")
     accuracy = test.value.to_numpy()[place].astype(float)
-    if own is None:
+    if single is None:
         return Added(wanted, accuracy, test.error[place], nothing, nothing)
     with np.errstate(divide="ignore", invalid="ignore"):
-        normalized = accuracy / own.value.to_numpy()
-    errors = [accuracies.ratio_error(test, (place, t), own, t) for t in range(count)]
+        normalized = accuracy / single.value.to_numpy()
+    errors = [accuracies.ratio_error(test, (place, t), single, t) for t in range(count)]
     return Added(wanted, accuracy, test.error[place], normalized, np.array(errors))

@@ -83,17 +83,19 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
     def accuracy(kind: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
-            found, value = right(kind, place), stored(oracle, group, kind, place)
-            return exact(value, float("nan")) if found is None else share(value, found.mean(), len(found))
+            scores, value = right(kind, place), stored(oracle, group, kind, place)
+            return exact(value, float("nan")) if scores is None else share(value, scores.mean(), len(scores))
 
         return measure
 
     def correct(kind: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
-            found = right(kind, place)
-            if found is None:
+            scores = right(kind, place)
+            if scores is None:
                 return exact(0.0, 0.0)
-            return share(bits(oracle, f"{group}/{place[0]}/{kind}", place[1:], found) or 0.0, 0.0, len(found))
+            return share(
+                bits(oracle, f"{group}/{place[0]}/{kind}", place[1:], scores) or 0.0, 0.0, len(scores)
+            )
 
         return measure
 

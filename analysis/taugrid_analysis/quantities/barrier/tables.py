@@ -48,8 +48,8 @@ def barrier(run: Run) -> Table:
             largest = magnitude(top)[run.results.pairs].mean(axis=1)
             causes |= {"λ_max": largest, "½α(1−α) λ_max ‖v‖²": factor * largest * distance**2}
         for name, values in causes.items():
-            told = _explained(values, np.abs(delta), run.results.pairs)
-            table.rows.append([regime, "absolute", name, printed[name], *told])
+            cells = _explained(values, np.abs(delta), run.results.pairs)
+            table.rows.append([regime, "absolute", name, printed[name], *cells])
     if table.rows:
         table.notes.append(
             "δ = αL(θ₁) + (1−α)L(θ₂) − L(αθ₁ + (1−α)θ₂), L: mean of the tasks' training losses; v = θ₁ − θ₂."

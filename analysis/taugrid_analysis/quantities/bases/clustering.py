@@ -43,7 +43,7 @@ def as_good_as_any(cosine: Array, labels: Array, k: int) -> Reading:
     # Σ |x − mean|² is Σ |x|² without Σ over clusters of |Σ x|² over their size.
     kept = np.einsum("qtc,td->qcd", _members(len(labels))[every.max(axis=1) < k], points)
     least = whole - float((kept**2).sum(axis=(1, 2)).max())
-    own = sum(
+    squares = sum(
         float(((points[labels == c] - points[labels == c].mean(0)) ** 2).sum()) for c in np.unique(labels)
     )
-    return relative(own, max(least, 0.0), floor=1e-9)
+    return relative(squares, max(least, 0.0), floor=1e-9)

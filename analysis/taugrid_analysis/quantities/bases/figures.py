@@ -32,8 +32,8 @@ def _central(run: Run, wanted: str, cosine: Floats) -> int:
 
 def gap_by_cosine(runs: Sequence[Run]) -> Figure | None:
     """Figure 3: of one task's vector added to another's, the loss gap over their cosine; a marker a run."""
-    known = [(run, found) for run in runs if (found := partitions.gaps(run, REGIME)) is not None]
-    known = [(run, found) for run, found in known if np.isfinite(found[1]).any()]
+    known = [(run, gaps) for run in runs if (gaps := partitions.gaps(run, REGIME)) is not None]
+    known = [(run, gaps) for run, gaps in known if np.isfinite(gaps[1]).any()]
     if not known:
         return None
     with style.settings():
@@ -86,14 +86,14 @@ def similarity(run: Run) -> Figure | None:
 
 def gap_by_curvature(runs: Sequence[Run]) -> Figure | None:
     """Figure 6: a bar a partner and run of one task's loss gap, the task's λ_max in the legend."""
-    known = [(run, found) for run in runs if (found := partitions.gaps(run, REGIME)) is not None]
-    known = [(run, found) for run, found in known if np.isfinite(found[1]).any()]
+    known = [(run, gaps) for run in runs if (gaps := partitions.gaps(run, REGIME)) is not None]
+    known = [(run, gaps) for run, gaps in known if np.isfinite(gaps[1]).any()]
     if not known:
         return None
     first, (cosine, _) = known[0]
     task = _central(first, "dtd", cosine)
     name = first.results.tasks[task]
-    same = [(run, found) for run, found in known if run.results.tasks == first.results.tasks]
+    same = [(run, gaps) for run, gaps in known if run.results.tasks == first.results.tasks]
     partners = [place for place in range(len(first.results.tasks)) if place != task]
     thick = 0.8 / len(same)
     with style.settings():
@@ -253,12 +253,12 @@ def nearest(run: Run) -> Figure | None:
     """Figure 10: cosine of a held-out task with the nearest basis of others, of Mean or of each method."""
     if several := partitions.nearest_by_method(run, REGIME):
         return _nearest_by_method(several)
-    found = partitions.nearest(run, REGIME)
-    if not found:
+    rows = partitions.nearest(run, REGIME)
+    if not rows:
         return None
-    places = np.arange(len(found))
-    mean = np.array([one.basis.mean() for one in found])
-    low, high = (np.array([pick(one.basis) for one in found]) for pick in (np.min, np.max))
+    places = np.arange(len(rows))
+    mean = np.array([row.basis.mean() for row in rows])
+    low, high = (np.array([pick(row.basis) for row in rows]) for pick in (np.min, np.max))
     with style.settings():
         figure = Figure(figsize=(7.2, 3.8))
         axes = figure.subplots()
@@ -266,28 +266,32 @@ def nearest(run: Run) -> Figure | None:
         axes.bar(places, mean, 0.6, color=tint, label="nearest basis, mean over partitions")
         axes.vlines(places, low, high, color=style.INK, linewidth=1, label="least to largest")
         axes.plot(
-            places, [one.single for one in found], "D", color=style.KIND_COLOURS[0], label="nearest vector"
+            places, [row.single for row in rows], "D", color=style.KIND_COLOURS[0], label="nearest vector"
         )
-        axes.set_xticks(places, [f"{one.task}\n({one.nearest})" for one in found], fontsize=7)
+        axes.set_xticks(places, [f"{row.task}\n({row.nearest})" for row in rows], fontsize=7)
         axes.set(ylabel="cosine")
         axes.legend(loc="best", fontsize=8)
         style.grid(axes)
     return figure
 
 
-def _nearest_by_method(found: dict[str, dict[str, Floats]]) -> Figure:
-    names = list(dict.fromkeys(task for tasks in found.values() for task in tasks))
-    thick = 0.8 / len(found)
+def _nearest_by_method(cosines: dict[str, dict[str, Floats]]) -> Figure:
+    names = list(dict.fromkeys(task for tasks in cosines.values() for task in tasks))
+    thick = 0.8 / len(cosines)
     with style.settings():
         figure = Figure(figsize=(7.2, 3.8))
         axes = figure.subplots()
-        for place, (method, by_task) in enumerate(found.items()):
-            x = np.arange(len(names)) + (place - (len(found) - 1) / 2) * thick
+        for place, (method, by_task) in enumerate(cosines.items()):
+            x = np.arange(len(names)) + (place - (len(cosines) - 1) / 2) * thick
             every = [by_task.get(name, np.array([np.nan])) for name in names]
             tint = style.KIND_COLOURS[place % len(style.KIND_COLOURS)]
-            axes.bar(x, [one.mean() for one in every], 0.92 * thick, color=tint, label=method)
+            axes.bar(x, [values.mean() for values in every], 0.92 * thick, color=tint, label=method)
             axes.vlines(
-                x, [one.min() for one in every], [one.max() for one in every], color=style.INK, linewidth=1
+                x,
+                [values.min() for values in every],
+                [values.max() for values in every],
+                color=style.INK,
+                linewidth=1,
             )
         axes.set_xticks(range(len(names)), names)
         axes.set(ylabel="cosine with the nearest basis")

@@ -25,7 +25,7 @@ FOUR = {"M": "mnist", "S": "svhn", "E": "eurosat", "R": "resisc45"}  # of which 
 def of_labels(labels: Array, tasks: Sequence[str]) -> Partition:
     """Tasks of label −1 were left out."""
     return frozenset(
-        frozenset(task for task, own in zip(tasks, labels, strict=True) if own == label)
+        frozenset(task for task, cluster in zip(tasks, labels, strict=True) if cluster == label)
         for label in np.unique(labels[labels >= 0])
     )
 
@@ -109,22 +109,22 @@ def measured(results: Results, regime: str, merge_in: str, merge_out: str) -> di
     data = results.data("bases", regime)
     if data is not None:
         names = [name for name, held in zip(names, merged(data), strict=True) if held]
-    found: dict[Partition, Measured] = {}
+    scores: dict[Partition, Measured] = {}
     if merge_out == "task_arithmetic":
         joint = {"joint": "multitask", "tangent": "multitask_linear"}
-        found |= _of("multitask", joint.get(merge_in, ""), results, together(names))
-        found |= _of("merging", f"{merge_in}/{regime}", results, together(names))
-        found |= _of("addition", regime, results, alone(names))
-    if alone(names) not in found:
-        found |= _of("merging", f"{merge_out}/{regime}", results, alone(names))
+        scores |= _of("multitask", joint.get(merge_in, ""), results, together(names))
+        scores |= _of("merging", f"{merge_in}/{regime}", results, together(names))
+        scores |= _of("addition", regime, results, alone(names))
+    if alone(names) not in scores:
+        scores |= _of("merging", f"{merge_out}/{regime}", results, alone(names))
     if data is None or merges(data) != ({"tangent": "joint"}.get(merge_in, merge_in), merge_out):
-        return found
+        return scores
     test = accuracies.accuracies(results, "bases", regime, "accuracy")
     assert test is not None
     for place, labels in listed(data):
         values = test.value.to_numpy()[place].astype(float)
-        found[of_labels(labels[labels >= 0], names)] = measured_mean(values, test.error[place])
-    return found
+        scores[of_labels(labels[labels >= 0], names)] = measured_mean(values, test.error[place])
+    return scores
 
 
 def _of(group: str, name: str, results: Results, partition: Partition) -> dict[Partition, Measured]:
@@ -155,7 +155,7 @@ def labelled(count: int) -> Array:
     for _ in range(count):
         most = rows.max(axis=1, initial=-1) + 1
         rows = np.repeat(rows, most + 1, axis=0)
-        last = np.concatenate([np.arange(one + 1) for one in most])
+        last = np.concatenate([np.arange(label + 1) for label in most])
         rows = np.column_stack([rows, last])
     return rows
 
@@ -181,7 +181,9 @@ def lettered(results: Results, regime: str, merge_in: str, merge_out: str) -> di
     both = (
         results.data("every_partition", f"{name}/{regime}") for name in (merge_in, f"{merge_in}+{merge_out}")
     )
-    data = next((one for one in both if one is not None and one.attrs["merge_out"] == merge_out), None)
+    data = next(
+        (dataset for dataset in both if dataset is not None and dataset.attrs["merge_out"] == merge_out), None
+    )
     if data is None or data.sizes["member"] != len(FOUR):
         return {}
     accuracy = data["accuracy"].to_numpy().astype(float)
@@ -225,22 +227,24 @@ def nearest(run: Run, regime: str) -> list[Nearest]:
         return []
     norm = vectors["norm"].to_numpy().astype(float)
     gram = vectors["cosine"].to_numpy().astype(float) * np.outer(norm, norm)
-    found = []
+    rows = []
     for task in held:
         place = names.index(task)
         others = [
-            {frozenset(cluster - {task}) for cluster in one} - {frozenset()}
-            for one in sorted(stored, key=lambda one: sorted(sorted(cluster) for cluster in one))
+            {frozenset(cluster - {task}) for cluster in partition} - {frozenset()}
+            for partition in sorted(
+                stored, key=lambda partition: sorted(sorted(cluster) for cluster in partition)
+            )
         ]
         left = {name for cluster in others[0] for name in cluster}
         cosines = [
-            max(_cosine(gram, place, [names.index(name) for name in cluster]) for cluster in one)
-            for one in others
+            max(_cosine(gram, place, [names.index(name) for name in cluster]) for cluster in partition)
+            for partition in others
         ]
         single = {name: _cosine(gram, place, [names.index(name)]) for name in names if name in left}
         best = max(single, key=lambda name: single[name])
-        found.append(Nearest(run.results.tasks[place], np.array(cosines), single[best], best))
-    return found
+        rows.append(Nearest(run.results.tasks[place], np.array(cosines), single[best], best))
+    return rows
 
 
 PRINTED = {"linear": "Mean", "joint": "MTL", "ties": "TIES", "fisher": "Fisher", "top_k": "Topk"}
@@ -252,19 +256,19 @@ def nearest_by_method(run: Run, regime: str) -> dict[str, dict[str, Floats]]:
     Of runs with all partitions of a few tasks, by the methods' names in the paper: joint is its MTL and, of
     linear fine-tuning, its Tangent.
     """
-    found: dict[str, dict[str, Floats]] = {}
+    cosines: dict[str, dict[str, Floats]] = {}
     for name in run.results.by_method("every_partition"):
-        method, own = name.split("/")
+        method, data_regime = name.split("/")
         data = run.data("every_partition", name)
-        tangent = (method, own) == ("joint", "linear")
-        if data is None or "nearest" not in data or (own != regime and not tangent):
+        tangent = (method, data_regime) == ("joint", "linear")
+        if data is None or "nearest" not in data or (data_regime != regime and not tangent):
             continue
         cosine, place = data["cosine"].to_numpy().astype(float), data["nearest"].to_numpy().astype(int)
-        found["Tangent" if tangent else PRINTED.get(method, method)] = {
+        cosines["Tangent" if tangent else PRINTED.get(method, method)] = {
             run.results.tasks[int(task)]: row[chosen]
             for task, row, chosen in zip(data["other"].to_numpy(), cosine, place, strict=True)
         }
-    return found
+    return cosines
 
 
 def _cosine(gram: Floats, task: int, cluster: list[int]) -> float:

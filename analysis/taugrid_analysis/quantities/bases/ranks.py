@@ -41,21 +41,21 @@ def ranks(run: Run) -> Table:
         labels, normalized = data["labels"].to_numpy(), data["normalized"].to_numpy().astype(float)
         for row, k in enumerate(data["clusters"].to_numpy().astype(int)):
             held = labels[row][(labels[row] >= 0).all(axis=1)].astype(int)
-            told = normalized[row][(labels[row] >= 0).all(axis=1)]
+            scores = normalized[row][(labels[row] >= 0).all(axis=1)]
             if not len(held):  # tasks were left out: these are partitions of others than all
                 continue
-            own = partitions.modularity(cosine, held)
+            modularity = partitions.modularity(cosine, held)
             same = whole[sizes == held[0].max() + 1]
-            above, alike = (int((values > own[0] + 1e-12).sum()) for values in (whole, same))
+            above, alike = (int((values > modularity[0] + 1e-12).sum()) for values in (whole, same))
             table.rows.append(
                 [
                     regime,
                     f"{k} *" if k == chosen else f"{k}",
-                    float(own[0]),
+                    float(modularity[0]),
                     float(whole.max()),
                     f"{above + 1} of {len(whole)}",
                     f"{alike + 1} of {len(same)}",
-                    rank_correlation(own, told) if len(np.unique(own)) > 2 else None,
+                    rank_correlation(modularity, scores) if len(np.unique(modularity)) > 2 else None,
                 ]
             )
     if table.rows:

@@ -135,7 +135,7 @@ def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Che
     def direction(regime: str, row: int, p: int) -> Parameters:
         labels = oracle.results[f"{GROUP}/{regime}/labels"][row, p]
         clusters = [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
-        every = [basis_of(oracle, regime, inside, one) for one in clusters]
+        every = [basis_of(oracle, regime, inside, members) for members in clusters]
         return merged_bases(oracle, regime, outside, clusters, every)
 
     def accuracy(regime: str, row: int, p: int, alpha: float, t: int, split: str) -> tuple[float, int]:
@@ -150,8 +150,8 @@ def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Che
     def validated(place: Place) -> Reading:
         regime, row, p, a, t = place
         alpha = float(oracle.results[f"{GROUP}/{regime}/alpha"][a])
-        found = accuracy(regime, row, p, alpha, t, "validation")
-        return share(stored(oracle, GROUP, "validation_accuracy", place), *found)
+        again = accuracy(regime, row, p, alpha, t, "validation")
+        return share(stored(oracle, GROUP, "validation_accuracy", place), *again)
 
     for name, measure in (("accuracy", tested), ("validation_accuracy", validated)):
         every = [

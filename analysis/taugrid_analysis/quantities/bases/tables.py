@@ -46,7 +46,7 @@ def bases(run: Run) -> Table:
         chosen = int(data["chosen_clusters"])
         held = partitions.merged(data)
         if not held.all():
-            left_out[regime] = [name for name, one in zip(results.tasks, held, strict=True) if not one]
+            left_out[regime] = [name for name, kept in zip(results.tasks, held, strict=True) if not kept]
         cosine = data["cosine"].to_numpy()[np.ix_(held, held)]
         by_code.append(f"{regime} {partitions.chosen_by_code(cosine)}")
         for row, k in enumerate(data["clusters"].to_numpy().astype(int)):
@@ -96,8 +96,8 @@ def told_of_filter(left_out: dict[str, list[str]]) -> list[str]:
 def members(labels: Array, tasks: list[str]) -> str:
     """Clusters as lists of tasks."""
     of = dict(zip(tasks, labels.tolist(), strict=True))
-    found = [[name for name in tasks if of[name] == c] for c in range(max(of.values()) + 1)]
-    return " | ".join(" ".join(cluster) for cluster in found)
+    clusters = [[name for name in tasks if of[name] == c] for c in range(max(of.values()) + 1)]
+    return " | ".join(" ".join(cluster) for cluster in clusters)
 
 
 def _control(random: Array) -> tuple[float | None, float | None, float | None]:
@@ -131,26 +131,26 @@ def negation(run: Run) -> Table:
             of_bases = forgetting.forgetting(results, regime, group="basis_negation")
             vectors.append((f"{int(data['labels'].max()) + 1}", of_bases))
         for name in again:
-            made, _, own = name.partition("/")
-            if own == regime:
-                method, _, count = made.rpartition("-")
-                told = results.data("low_rank_negation", name)
-                assert told is not None
-                floor.add(float(told.attrs["control_threshold"]))
-                found = forgetting.forgetting(results, name, group="low_rank_negation")
-                vectors.append((f"{count}, τ again by {method}", found))
+            key, _, data_regime = name.partition("/")
+            if data_regime == regime:
+                method, _, count = key.rpartition("-")
+                low_rank = results.data("low_rank_negation", name)
+                assert low_rank is not None
+                floor.add(float(low_rank.attrs["control_threshold"]))
+                negated = forgetting.forgetting(results, name, group="low_rank_negation")
+                vectors.append((f"{count}, τ again by {method}", negated))
         if (of_tasks := forgetting.forgetting(results, regime, wide=True)) is not None:
             vectors.append((f"{len(results.tasks)}, τ itself", of_tasks))
-        for kept, found in vectors:
-            assert found is not None
+        for kept, negated in vectors:
+            assert negated is not None
             table.rows.append(
                 [
                     regime,
                     kept,
-                    found.alpha,
-                    found.target,
-                    found.control,
-                    f"{found.kept} of {len(results.tasks)}",
+                    negated.alpha,
+                    negated.target,
+                    negated.control,
+                    f"{negated.kept} of {len(results.tasks)}",
                 ]
             )
     if table.rows:
@@ -203,14 +203,14 @@ def transfer(run: Run) -> Table:
                 ]
             )
         counts = every.points[:, 0, 0]
-        start, one, tuned, others = (
+        start, one_shot, tuned, others = (
             measured_mean(values, sampling.binomial(values, counts))
             for values in (
                 data[name].to_numpy().astype(float)
                 for name in ("pretrained", "one_shot", "accuracy", "others")
             )
         )
-        table.rows.append([regime, "mean", "", None, "", start, one, None, tuned, others])
+        table.rows.append([regime, "mean", "", None, "", start, one_shot, None, tuned, others])
     if table.rows:
         table.notes += [
             f"found: a cosine of {max(threshold):g} or more. α by validation points of the held-out task."

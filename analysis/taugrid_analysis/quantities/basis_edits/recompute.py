@@ -61,9 +61,9 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
 
     def nearest(place: Place) -> Reading:
         """The chosen basis has the largest cosine, which is the stored one."""
-        told = int(stored(oracle, NEGATION, "nearest", place))
-        found = cosines(place[0], place[1])
-        largest = max(found) if found[told] >= max(found) - 1e-5 else float("nan")
+        chosen = int(stored(oracle, NEGATION, "nearest", place))
+        values = cosines(place[0], place[1])
+        largest = max(values) if values[chosen] >= max(values) - 1e-5 else float("nan")
         return relative(stored(oracle, NEGATION, "nearest_cosine", place), largest, floor=1e-5)
 
     yield Check(NEGATION, "nearest_cosine", places(oracle, NEGATION, "nearest_cosine"), nearest, SLOW)

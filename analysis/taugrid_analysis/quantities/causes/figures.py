@@ -77,6 +77,9 @@ def _panels(parts: Sequence[tuple[pd.DataFrame, str, str]]) -> Figure | None:
 def _curve(axes: Axes, frame: pd.DataFrame, x: str, name: str, colour: str, label: str, far: bool) -> None:
     """Means over pairs at each x, bands from the mean lower to the mean upper quartile of the points."""
     means = frame.groupby(x)[[name, f"{name}_lower", f"{name}_upper"]].mean()
-    values = [np.maximum(1 - means[one].to_numpy(), 1e-9) if far else means[one].to_numpy() for one in means]
+    values = [
+        np.maximum(1 - means[column].to_numpy(), 1e-9) if far else means[column].to_numpy()
+        for column in means
+    ]
     axes.plot(means.index, values[0], color=colour, marker="o", markersize=3, label=label)
     axes.fill_between(means.index, values[1], values[2], color=colour, alpha=0.15, linewidth=0)

@@ -34,8 +34,8 @@ def epochs_of(run: Run) -> float:
     model = run.results.model()
     if model is None:
         return float("nan")
-    told = re.search(r"(?:epochs-|^epoch)(\d+)$", model.name)
-    return 0.0 if model.init == "random" else float(told[1]) if told else float("nan")
+    match = re.search(r"(?:epochs-|^epoch)(\d+)$", model.name)
+    return 0.0 if model.init == "random" else float(match[1]) if match else float("nan")
 
 
 def steps_of(run: Run) -> Floats:
@@ -49,10 +49,10 @@ def steps_of(run: Run) -> Floats:
 
 def replacement(first: str, second: str) -> tuple[str, float]:
     """What replaces how many percent of the pictures of a pair's tasks; "" and 0 for whole ones."""
-    found = [match for match in map(REPLACED.fullmatch, (first, second)) if match]
-    if not found:
+    matches = [match for match in map(REPLACED.fullmatch, (first, second)) if match]
+    if not matches:
         return "", 0.0
-    return found[0]["other"], max(float(match["percent"]) for match in found)
+    return matches[0]["other"], max(float(match["percent"]) for match in matches)
 
 
 def linearity(runs: Sequence[Run]) -> pd.DataFrame:
@@ -117,12 +117,12 @@ SIGNED = ("½α(1−α) vᵀHv, H at θ0", "½α(1−α) vᵀHv, H in the middle
 
 def clouds(runs: Sequence[Run]) -> list[Cloud]:
     """The clouds of runs that have /barrier; λ_max is θ0's where /smoothness has it, else there is none."""
-    found = []
+    starts = []
     for run in runs:
         data = run.data("barrier", REGIME)
         if data is not None:
-            found.append(_cloud(run, data))
-    return found
+            starts.append(_cloud(run, data))
+    return starts
 
 
 def _cloud(run: Run, data: xr.Dataset) -> Cloud:
@@ -139,22 +139,22 @@ def _cloud(run: Run, data: xr.Dataset) -> Cloud:
     return Cloud(run.name, data["delta"].to_numpy()[:, half].astype(float), causes, run.results.pairs)
 
 
-def explained(found: Sequence[Cloud], cause: str, signed: bool) -> Explained:
+def explained(starts: Sequence[Cloud], cause: str, signed: bool) -> Explained:
     """Over all pairs of all θ0. The interval: a bootstrap over θ0s, and within each over its models.
 
     Pairs share models, and all pairs of a run share θ0, so pairs are not drawn themselves: a pair weighs as
     often as both its models were drawn together.
     """
-    x = np.concatenate([cloud.causes[cause] for cloud in found])
-    y = np.concatenate([cloud.delta if signed else np.abs(cloud.delta) for cloud in found])
+    x = np.concatenate([cloud.causes[cause] for cloud in starts])
+    y = np.concatenate([cloud.delta if signed else np.abs(cloud.delta) for cloud in starts])
     value, slope = _fit(x, y, np.ones((1, len(x))))
     draw = np.random.default_rng(SEED)
-    chosen = draw.integers(0, len(found), (DRAWS, len(found)))
+    chosen = draw.integers(0, len(starts), (DRAWS, len(starts)))
     weights = []
-    for place, cloud in enumerate(found):
+    for place, cloud in enumerate(starts):
         weight = np.zeros((DRAWS, len(cloud.delta)))
         models, sides = np.unique(cloud.pairs, return_inverse=True)
-        for again in range(len(found)):  # each time that this θ0 was drawn it has other models
+        for again in range(len(starts)):  # each time that this θ0 was drawn it has other models
             counts = draw.multinomial(len(models), np.full(len(models), 1 / len(models)), DRAWS)
             together = counts[:, sides.reshape(-1, 2)].prod(axis=2)
             weight += (chosen[:, again] == place)[:, None] * together

@@ -40,8 +40,8 @@ def linearity(runs: Sequence[Run]) -> Table:
             *(1 - row[name] for name in ("cosine", "cosine_upper", "cosine_lower", "baseline")),
             *row[["coefficient", "centred_cosine", "error"]],
         ]
-        told = [row["run"], epochs, row["pair"], steps, row["other"], int(row["replaced"])]
-        table.rows.append([*told, *map(float, numbers)])
+        labels = [row["run"], epochs, row["pair"], steps, row["other"], int(row["replaced"])]
+        table.rows.append([*labels, *map(float, numbers)])
     if table.rows:
         table.notes.append(
             "Means over the points of both tasks; quartiles of 1 − cosine are over points. A line is one pair"
@@ -53,7 +53,7 @@ def linearity(runs: Sequence[Run]) -> Table:
 
 
 def barrier(runs: Sequence[Run]) -> Table:
-    found = several_runs.clouds(runs)
+    clouds = several_runs.clouds(runs)
     table = Table(
         "causes_barrier",
         "Loss barrier over several θ0: R² on its causes (cross-task linearity paper, appendix C.2)",
@@ -67,18 +67,18 @@ def barrier(runs: Sequence[Run]) -> Table:
             Column("slope", 3, significant=True),
         ],
     )
-    if not found:
+    if not clouds:
         return table
-    common = [name for name in found[0].causes if all(name in cloud.causes for cloud in found)]
+    common = [name for name in clouds[0].causes if all(name in cloud.causes for cloud in clouds)]
     for name in common:
         for signed in (True, False) if name in several_runs.SIGNED else (False,):
-            one = several_runs.explained(found, name, signed)
+            fit = several_runs.explained(clouds, name, signed)
             kind = "signed" if signed else "absolute"
-            numbers = [published.explained().get(name), one.value, one.low, one.high, one.slope]
+            numbers = [published.explained().get(name), fit.value, fit.low, fit.high, fit.slope]
             table.rows.append([kind, name, *numbers])
-    sizes = ", ".join(f"{cloud.run}: {len(cloud.delta)}" for cloud in found)
+    sizes = ", ".join(f"{cloud.run}: {len(cloud.delta)}" for cloud in clouds)
     table.notes += [
-        f"{len(found)} θ0, {sum(len(cloud.delta) for cloud in found)} pairs ({sizes}).",
+        f"{len(clouds)} θ0, {sum(len(cloud.delta) for cloud in clouds)} pairs ({sizes}).",
         "δ = αL(θ₁) + (1−α)L(θ₂) − L(αθ₁ + (1−α)θ₂), v = θ₁ − θ₂; λ_max of the Hessian at θ0, of two tasks"
         " the mean of |λ_max|, at least that of their mean loss. low, high: of"
         f" 95 % of {several_runs.DRAWS:,} bootstrap draws over θ0s and, within each, over models.",

@@ -20,12 +20,12 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         return regime if step else (start.decode() if isinstance(start, bytes) else str(start))
 
     def ends(variable: str) -> list[Place]:
-        found = []
+        kept = []
         for place in places(oracle, group, variable):
             last = len(oracle.results[f"{group}/{place[0]}/step"]) - 1
             if place[1] in (0, last):
-                found.append(place)
-        return found
+                kept.append(place)
+        return kept
 
     def product(place: Place) -> Reading:
         regime, step, a, b = place
@@ -41,6 +41,6 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         return share(stored(oracle, group, "accuracy", place), again, count)
 
     for variable, measure in (("tau_jp", product), ("accuracy", accuracy)):
-        found = ends(variable)
-        if found:
-            yield Check(group, variable, found, measure)
+        every = ends(variable)
+        if every:
+            yield Check(group, variable, every, measure)

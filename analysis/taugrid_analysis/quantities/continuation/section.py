@@ -18,8 +18,10 @@ def continuation(run: Run) -> pd.DataFrame:
         assert data is not None
         product, accuracy = trace.pair_trace(data, run.results.pairs), data["pair_normalized"].to_numpy()
         for pair in range(len(run.results.pairs)):
-            told = {"regime": name, "step": data["step"].to_numpy(), "pair": run.results.pair_name(pair)}
-            parts.append(pd.DataFrame(told | {"tau_jp": product[:, pair], "normalized": accuracy[:, pair]}))
+            columns = {"regime": name, "step": data["step"].to_numpy(), "pair": run.results.pair_name(pair)}
+            parts.append(
+                pd.DataFrame(columns | {"tau_jp": product[:, pair], "normalized": accuracy[:, pair]})
+            )
     return pd.concat(parts) if parts else pd.DataFrame()
 
 

@@ -22,14 +22,14 @@ def cost(run: Run) -> Figure | None:
         return [run.results.positive(data, column) for data in known.values()]
 
     weights = [
-        4 * (2 if run.results.regime(name).linear else 1) * one
-        for name, one in zip(known, values("parameters"), strict=True)
+        4 * (2 if run.results.regime(name).linear else 1) * count
+        for name, count in zip(known, values("parameters"), strict=True)
     ]
     panels = [
-        ("milliseconds a step", [1e3 * one for one in values("seconds_per_step")]),
-        ("peak memory of a step, MB", [one / MEGA for one in values("peak_memory")]),
-        ("four bytes a parameter, MB", [one / MEGA for one in weights]),
-        ("trained parameters, 10⁶", [one / MEGA for one in values("trainable_parameters")]),
+        ("milliseconds a step", [1e3 * seconds for seconds in values("seconds_per_step")]),
+        ("peak memory of a step, MB", [size / MEGA for size in values("peak_memory")]),
+        ("four bytes a parameter, MB", [size / MEGA for size in weights]),
+        ("trained parameters, 10⁶", [count / MEGA for count in values("trainable_parameters")]),
     ]
     tints = [style.colour(name, run.regimes) for name in known]
     with style.settings():

@@ -12,4 +12,4 @@ def cost_ratios(results: Results) -> dict[str, float]:
     costs = {name: results.data("cost", name) for name in results.names("cost")}
     seconds = {name: float(cost["seconds_per_step"]) for name, cost in costs.items() if cost is not None}
     unit = seconds.get("standard", float("nan"))
-    return {name: one / unit if unit > 0 else float("nan") for name, one in seconds.items()}
+    return {name: value / unit if unit > 0 else float("nan") for name, value in seconds.items()}

@@ -31,8 +31,10 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         sizes = {k: n for k, n in sizes.items() if texts.stage(k, config) >= first and k not in frozen}
 
     if oracle.is_net and not any(head.kind == "words" for head in oracle.heads):
-        own = oracle.model.classifier_name  # which no task reads, and so stays as it is
-        read = {name: n for name, n in sizes.items() if not (own and name.startswith(f"{own}."))}
+        classifier = oracle.model.classifier_name  # which no task reads, and so stays as it is
+        read = {
+            name: n for name, n in sizes.items() if not (classifier and name.startswith(f"{classifier}."))
+        }
     else:
         read = sizes
 

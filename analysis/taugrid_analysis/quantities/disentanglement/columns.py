@@ -29,9 +29,9 @@ def of_grid(grid: xr.Dataset | None, variable: str, prefix: str, results: Result
 
 def of_pairs(results: Results, regime: str) -> dict[str, Array]:
     grid = results.data("disentanglement", regime)
-    found = of_grid(grid, "error", "xi", results)
-    found |= dict.fromkeys([f"{column}_error" for column in found], results.nothing())
-    return found if grid is None else found | _errors(grid, results.pairs)
+    columns = of_grid(grid, "error", "xi", results)
+    columns |= dict.fromkeys([f"{column}_error" for column in columns], results.nothing())
+    return columns if grid is None else columns | _errors(grid, results.pairs)
 
 
 def _errors(grid: xr.Dataset, pairs: Array) -> dict[str, Array]:
@@ -55,12 +55,12 @@ def of_regime(results: Results, regime: str) -> dict[str, float]:
     grid, pairs = results.data("disentanglement", regime), results.pairs
     if grid is None:
         return dict.fromkeys(("xi_near", "xi_one", "xi_box", "xi_grid"), NOTHING)
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for column, alpha in (("xi_near", xi.NEAR_ORIGIN), ("xi_one", 1.0)):
         error = xi.pairs_mean_error(xi.at_errors(grid, alpha, alpha, pairs), pairs)
-        found[column] = Measured(mean(xi.at(grid, alpha, alpha)), error)
+        values[column] = Measured(mean(xi.at(grid, alpha, alpha)), error)
     errors = xi.mean_errors(grid, pairs)
     for column, box in (("xi_box", (0.0, 1.0)), ("xi_grid", (-np.inf, np.inf))):
         cells = errors[xi.box(grid, *box)] if errors is not None else np.array([])
-        found[column] = Measured(mean(xi.box_mean(grid, *box)), cells.mean() if cells.size else np.nan)
-    return found
+        values[column] = Measured(mean(xi.box_mean(grid, *box)), cells.mean() if cells.size else np.nan)
+    return values

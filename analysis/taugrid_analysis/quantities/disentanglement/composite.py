@@ -24,17 +24,17 @@ from taugrid_analysis.run.opened import Run
 def composite(run: Run) -> Figure:
     """Above the diagonal one regime, below it another (the same again if there is only one)."""
     run.results.need("disentanglement", "grids to draw: run the disentanglement experiment")
-    found = disentanglement_figures.grids(run)
-    if not found:
+    grids = disentanglement_figures.grids(run)
+    if not grids:
         raise InputError("holds no finite number", f"{run.path}:/disentanglement", "grids to draw")
-    names = list(found)
+    names = list(grids)
     first = "standard" if "standard" in names else names[0]
     second = next((name for name in ("linear", *names) if name in names and name != first), first)
-    top, above = disentanglement_figures.upper({name: found[name] for name in {first, second}})
+    top, above = disentanglement_figures.upper({name: grids[name] for name in {first, second}})
     with style.settings():
         figure = Figure(figsize=(14.0, 8.6))
         figure.set_layout_engine("none")
-        _mirror(figure, run, found, first, second, top)
+        _mirror(figure, run, grids, first, second, top)
         _scale(figure, top, above > 0)
         _diagonals(figure.add_axes((0.735, 0.57, 0.25, 0.34), label="matched"), run, [first, second])
         axes = figure.add_axes((0.735, 0.08, 0.25, 0.36), label="addition")
@@ -50,14 +50,14 @@ def composite(run: Run) -> Figure:
 def _mirror(
     figure: Figure,
     run: Run,
-    found: dict[str, xr.Dataset],
+    grids: dict[str, xr.Dataset],
     first: str,
     second: str,
     top: float,
 ) -> None:
     results = run.results
     count = len(results.tasks)
-    upper, lower = found[first], found[second]
+    upper, lower = grids[first], grids[second]
     left, bottom, wide, tall, gap = 0.03, 0.05, 0.60, 0.86, 0.004
     step_x, step_y = wide / count, tall / count
 

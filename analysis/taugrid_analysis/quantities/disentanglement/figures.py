@@ -23,10 +23,10 @@ from taugrid_analysis.run.opened import Run
 
 def grids(run: Run) -> dict[str, xr.Dataset]:
     """The grids of every regime that has a number in them, each pair as in `earlier_later`."""
-    found = {name: run.data("disentanglement", name) for name in run.results.names("disentanglement")}
+    datasets = {name: run.data("disentanglement", name) for name in run.results.names("disentanglement")}
     return {
         name: xi.earlier_first(grid, run.results.pairs)
-        for name, grid in found.items()
+        for name, grid in datasets.items()
         if grid is not None and np.isfinite(grid["error"]).any()
     }
 
@@ -36,16 +36,16 @@ def earlier_later(run: Run) -> list[tuple[int, int]]:
     return [(int(first), int(second)) for first, second in np.sort(run.results.pairs, axis=1)]
 
 
-def upper(found: dict[str, xr.Dataset]) -> tuple[float, float]:
+def upper(datasets: dict[str, xr.Dataset]) -> tuple[float, float]:
     """The top of the common colour scale, and the share of cells above it.
 
     Two disagreements sum to 2 at most; where fewer than 1 % of cells exceed 1 the scale ends there.
     """
-    values = np.concatenate([grid["error"].to_numpy().ravel() for grid in found.values()])
+    values = np.concatenate([grid["error"].to_numpy().ravel() for grid in datasets.values()])
     values = values[np.isfinite(values)]
     if not values.size:
         return 1.0, 0.0
-    if any(not xi.is_share(grid) for grid in found.values()):
+    if any(not xi.is_share(grid) for grid in datasets.values()):
         return float(np.quantile(values, 0.99)) or 1.0, 0.01
     above = float((values > 1).mean())
     return (1.0, above) if above < 0.01 else (2.0, 0.0)
@@ -136,19 +136,19 @@ def _corner(figure: Figure, regime: str, grid: xr.Dataset, top: float, clipped: 
 
 def matched(run: Run) -> Figure | None:
     """ξ(α,α), mean over pairs with quartiles: against α, and against the length of the step."""
-    found = grids(run)
-    known = {name: data for name in found if (data := run.data("similarity", name)) is not None}
-    common = xi.matched_norm(found, known, run.results.pairs)
-    if not found:
+    datasets = grids(run)
+    known = {name: data for name in datasets if (data := run.data("similarity", name)) is not None}
+    common = xi.matched_norm(datasets, known, run.results.pairs)
+    if not datasets:
         return None
     with style.settings():
         figure = Figure(figsize=(style.PAGE, 3.7))
         equal, norm = figure.subplots(1, 2, sharey=True)
-        for name, grid in found.items():
+        for name, grid in datasets.items():
             alpha, values = xi.diagonal(grid)
             _band(equal, alpha, values, name, run.regimes)
         equal.set(xlabel="α", ylabel="ξ(α,α)", title="At equal α", xlim=(0, None), ylim=(0, None))
-        if len(found) <= 4:
+        if len(datasets) <= 4:
             equal.legend(loc="upper left")
         if common is None:
             norm.text(0.5, 0.5, "no norms: /similarity is absent", ha="center", transform=norm.transAxes)
@@ -159,7 +159,7 @@ def matched(run: Run) -> Figure | None:
         norm.set(xlabel="α · ½(‖τ₁‖+‖τ₂‖)", title="At matched norm")
         for axes in (equal, norm):
             style.grid(axes)
-        if len(found) > 4:
+        if len(datasets) > 4:
             norm.legend(*equal.get_legend_handles_labels(), loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
@@ -189,8 +189,8 @@ def examples(rows: list[tuple[str, list[Cell]]], columns: list[str]) -> Figure:
         for cell in cells:
             grids_of.setdefault(cell.scale, {})[str(id(cell.grid))] = (cell.grid, cell.variable)
     tops = {
-        kind: upper({key: grid.assign(error=grid[variable]) for key, (grid, variable) in found.items()})
-        for kind, found in grids_of.items()
+        kind: upper({key: grid.assign(error=grid[variable]) for key, (grid, variable) in entries.items()})
+        for kind, entries in grids_of.items()
     }
     with style.settings():
         figure = Figure(figsize=(2.0 + 2.6 * len(columns), 0.6 + 2.45 * len(rows)))

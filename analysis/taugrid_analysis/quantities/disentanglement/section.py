@@ -18,29 +18,29 @@ MOST_CELLS = 130_000  # of all grids that are drawn
 
 def drawn_grids(run: Run) -> dict[str, xr.Dataset]:
     """The grids that fit on a page of 2 MB: all, for 28 pairs, 11 regimes and 20×20 coefficients."""
-    found, cells = {}, 0
+    drawn, cells = {}, 0
     for name, grid in figures.grids(run).items():
         cells += grid["error"].size
         if cells <= MOST_CELLS:
-            found[name] = grid
-    return found
+            drawn[name] = grid
+    return drawn
 
 
 def _grids(run: Run) -> list[Figure | None]:
-    found = figures.grids(run)
-    if not found:
+    grids = figures.grids(run)
+    if not grids:
         return []
-    top, above = figures.upper(found)
+    top, above = figures.upper(grids)
     return [figures.triangle(run, name, grid, top, above > 0) for name, grid in drawn_grids(run).items()]
 
 
 def _grid_caption(run: Run) -> str:
-    found = figures.grids(run)
-    if not found:
+    grids = figures.grids(run)
+    if not grids:
         return ""
-    top, above = figures.upper(found)
+    top, above = figures.upper(grids)
     drawn = drawn_grids(run)
-    left = [name for name in found if name not in drawn]
+    left = [name for name in grids if name not in drawn]
     without = f" Not drawn, to keep the page small: {', '.join(left)}." if left else ""
     clipped = f" {100 * above:.2g} % of the cells lie above and take the darkest colour." if above > 0 else ""
     count, tasks_known = len(run.results.pairs), len(run.results.tasks)
@@ -54,18 +54,25 @@ def _grid_caption(run: Run) -> str:
 
 def matched(run: Run) -> pd.DataFrame:
     """ξ(α,α): mean and quartiles over pairs, against α and against the length of the step."""
-    found = figures.grids(run)
-    known = {name: data for name in found if (data := run.data("similarity", name)) is not None}
-    common = xi.matched_norm(found, known, run.results.pairs)
-    curves = [(name, "alpha", *xi.diagonal(grid)) for name, grid in found.items()]
+    grids = figures.grids(run)
+    known = {name: data for name in grids if (data := run.data("similarity", name)) is not None}
+    common = xi.matched_norm(grids, known, run.results.pairs)
+    curves = [(name, "alpha", *xi.diagonal(grid)) for name, grid in grids.items()]
     curves += (
         [(name, "length", common.length, error) for name, error in common.error.items()] if common else []
     )
     parts = []
     for name, axis, x, values in curves:
         low, high = np.nanquantile(values, [0.25, 0.75], axis=0)
-        told = {"regime": name, "axis": axis, "x": x, "mean": values.mean(axis=0), "low": low, "high": high}
-        parts.append(pd.DataFrame(told))
+        columns = {
+            "regime": name,
+            "axis": axis,
+            "x": x,
+            "mean": values.mean(axis=0),
+            "low": low,
+            "high": high,
+        }
+        parts.append(pd.DataFrame(columns))
     return pd.concat(parts) if parts else pd.DataFrame()
 
 

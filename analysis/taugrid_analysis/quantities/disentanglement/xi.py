@@ -101,8 +101,8 @@ def mean_errors(grid: xr.Dataset, pairs: Array) -> Floats | None:
     `earlier_first`.
     """
     ordered = np.sort(pairs, axis=1)
-    found = errors(earlier_first(grid, pairs), ordered)
-    return _over_pairs(found, ordered) if found is not None and len(pairs) else None
+    terms = errors(earlier_first(grid, pairs), ordered)
+    return _over_pairs(terms, ordered) if terms is not None and len(pairs) else None
 
 
 def pairs_mean_error(terms: Floats, pairs: Array) -> float:

@@ -69,7 +69,7 @@ def early(run: Run) -> Table:
 def gaps(run: Run) -> Table:
     """Every gap of both Laplacians, and how far the partition into as many clusters is another's."""
     results = run.results
-    partitions = [one for regime in results.regimes for one in _partitions(run, regime)]
+    partitions = [partition for regime in results.regimes for partition in _partitions(run, regime)]
     first = partitions[0][0] if partitions else ""
     table = Table(
         "gaps",
@@ -88,7 +88,7 @@ def gaps(run: Run) -> Table:
     by_place = {(regime, mark): labels for regime, mark, _, _, labels, _ in partitions}
     for regime, mark, plain, normalised, labels, chosen in partitions:
         for k in range(1, len(plain)):
-            own, other = labels.get(k), by_place.get((first, mark), {}).get(k)
+            clusters, other = labels.get(k), by_place.get((first, mark), {}).get(k)
             end = ends[regime].get(k)
             table.rows.append(
                 [
@@ -97,27 +97,31 @@ def gaps(run: Run) -> Table:
                     f"{k} *" if k == chosen else f"{k}",
                     float(plain[k] - plain[k - 1]),
                     float(normalised[k] - normalised[k - 1]),
-                    _index(own, end) if mark != END else None,
-                    _index(own, other) if regime != first else None,
+                    _index(clusters, end) if mark != END else None,
+                    _index(clusters, other) if regime != first else None,
                 ]
             )
-    at_chosen = {found[0]: (found[5], found[4].get(found[5])) for found in partitions if found[1] == END}
+    at_chosen = {
+        partition[0]: (partition[5], partition[4].get(partition[5]))
+        for partition in partitions
+        if partition[1] == END
+    }
     regimes = list(at_chosen)
-    told = []
-    for place, one in enumerate(regimes):
+    texts = []
+    for place, earlier in enumerate(regimes):
         for another in regimes[place + 1 :]:
-            (k, mine), (count, theirs) = at_chosen[one], at_chosen[another]
+            (k, mine), (count, theirs) = at_chosen[earlier], at_chosen[another]
             index = _index(mine, theirs)
             if index is not None:
-                told.append(f"{one} (k = {k}) and {another} ({count}) {index:.2f}")
+                texts.append(f"{earlier} (k = {k}) and {another} ({count}) {index:.2f}")
     if table.rows:
         table.notes.append(
             "gap: λ_{k+1} − λ_k of D − W, W = |cosine|, whose largest with 1 < k < T chooses k (*);"
             " normalised: of I − D^−½ W D^−½. Rand index: adjusted for chance, of the partitions into k"
             f" clusters, with that at the end of training, and with {first}'s at the same point."
         )
-        if told:
-            table.notes.append(f"At the end, of the partitions at each one's own k: {'; '.join(told)}.")
+        if texts:
+            table.notes.append(f"At the end, of the partitions at each one's own k: {'; '.join(texts)}.")
     return table
 
 
@@ -151,12 +155,12 @@ def _partitions(run: Run, regime: str) -> list[Partition]:
     return [(regime, END, *both, labels, int(bases["chosen_clusters"]))]
 
 
-def _index(one: Floats | None, other: Floats | None) -> float | None:
+def _index(labels: Floats | None, other: Floats | None) -> float | None:
     """The Rand index of the tasks that both have."""
-    if one is None or other is None:
+    if labels is None or other is None:
         return None
-    held = (one >= 0) & (other >= 0)
-    return means.rand_index(one[held], other[held]) if held.any() else None
+    held = (labels >= 0) & (other >= 0)
+    return means.rand_index(labels[held], other[held]) if held.any() else None
 
 
 TABLES = {"early_similarity": early, "gaps": gaps}

@@ -17,15 +17,15 @@ GROUP = "partition_negation"
 
 def lettered(results: Results, method: str) -> list[str]:
     """The regimes in which the first of four tasks, which stands for MNIST, was forgotten by these bases."""
-    found = []
+    regimes = []
     for name in results.by_method(GROUP):
-        own, _, regime = name.partition("/")
+        data_method, _, regime = name.partition("/")
         data = results.data(GROUP, name)
         assert data is not None
         members = [results.tasks[int(task)] for task in data["member"].to_numpy()]
-        if own == method and len(members) == len(FOUR) and members[0] == data.attrs["task"]:
-            found.append(regime)
-    return found
+        if data_method == method and len(members) == len(FOUR) and members[0] == data.attrs["task"]:
+            regimes.append(regime)
+    return regimes
 
 
 def of_cluster(results: Results, name: str, kept: list[bool], what: str) -> Measured | None:
@@ -33,8 +33,8 @@ def of_cluster(results: Results, name: str, kept: list[bool], what: str) -> Meas
     data = results.data(GROUP, name)
     assert data is not None
     (place,) = np.flatnonzero((data["cluster"].to_numpy().astype(bool) == kept).all(axis=1))
-    found = at_chosen_alpha(results, name, what)[place]
-    return None if found is None else percent(found)
+    value = at_chosen_alpha(results, name, what)[place]
+    return None if value is None else percent(value)
 
 
 def at_chosen_alpha(results: Results, name: str, what: str) -> list[Measured | None]:

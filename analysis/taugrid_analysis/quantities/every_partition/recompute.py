@@ -46,12 +46,16 @@ JOINT = {"standard": "multitask", "linear": "multitask_linear"}
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
-    told = oracle.inputs.config.get("bases", {})
-    own = told.get("partitions", {})
+    settings = oracle.inputs.config.get("bases", {})
+    sections = settings.get("partitions", {})
     for name in names(oracle, GROUP):
         method, _, between = name.partition("+")  # a pair, or a method and [bases.merge_out]
-        inside = dict(own.get(method, {}))
-        outside = {"method": between} | own.get(between, {}) if between else dict(told.get("merge_out", {}))
+        inside = dict(sections.get(method, {}))
+        outside = (
+            {"method": between} | sections.get(between, {})
+            if between
+            else dict(settings.get("merge_out", {}))
+        )
         yield from _follows(oracle, f"{GROUP}/{name}")
         if method != "joint" and not formulas.has(method, inside):
             continue
@@ -130,7 +134,9 @@ def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Itera
     def direction(regime: str, p: int) -> Parameters:
         labels = oracle.results[f"{group}/{regime}/labels"][p]
         clusters = [member(regime, labels == c) for c in range(labels.max() + 1)]
-        return merged_bases(oracle, regime, outside, clusters, [basis(regime, one) for one in clusters])
+        return merged_bases(
+            oracle, regime, outside, clusters, [basis(regime, members) for members in clusters]
+        )
 
     def model(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
@@ -139,8 +145,8 @@ def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Itera
             times = float(node["alpha"][alpha[0]] if alpha else node["coefficient"][p])
             every = member(regime, np.ones(len(node["member"]), dtype=bool))
             split = "validation" if alpha else "test"
-            found = right(regime, direction(regime, p), times, every, every[i], split)
-            return share(stored(oracle, group, name, place), float(found.mean()), len(found))
+            scores = right(regime, direction(regime, p), times, every, every[i], split)
+            return share(stored(oracle, group, name, place), float(scores.mean()), len(scores))
 
         return measure
 
@@ -158,9 +164,9 @@ def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Itera
             regime, h, c, a = place
             node, of = oracle.results[f"{group}/{regime}"], members_of(regime, c)
             alpha, t = float(node["held_alpha"][a]), int(node["other"][h])
-            found = right(regime, basis(regime, of), alpha, of, t, split)
+            scores = right(regime, basis(regime, of), alpha, of, t, split)
             value = stored(oracle, group, "held_test" if split == "test" else "held_validation", place)
-            return share(value, float(found.mean()), len(found))
+            return share(value, float(scores.mean()), len(scores))
 
         return measure
 
@@ -170,8 +176,8 @@ def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Itera
             node = oracle.results[f"{group}/{regime}"]
             every = member(regime, np.ones(len(node["member"]), dtype=bool))
             alpha, t = float(node["held_alpha"][a]), int(node["other"][h])
-            found = right(regime, direction(regime, p), alpha, every, t, split)
-            return share(stored(oracle, group, f"together_{split}", place), float(found.mean()), len(found))
+            scores = right(regime, direction(regime, p), alpha, every, t, split)
+            return share(stored(oracle, group, f"together_{split}", place), float(scores.mean()), len(scores))
 
         return measure
 
@@ -215,8 +221,10 @@ def _follows(oracle: Oracle, group: str) -> Iterator[Check]:
             regime, h, p = place
             node = oracle.results[f"{group}/{regime}"]
             labels, sets = node["labels"][p], node["cluster"][()].astype(bool)
-            own = [int(np.flatnonzero((sets == (labels == c)).all(1))[0]) for c in range(labels.max() + 1)]
-            c = own[int(np.argmax(node["cosine"][h][own]))]
+            indices = [
+                int(np.flatnonzero((sets == (labels == c)).all(1))[0]) for c in range(labels.max() + 1)
+            ]
+            c = indices[int(np.argmax(node["cosine"][h][indices]))]
             one_shot, tuned, alpha = by_validation(node, "held", (h, c))
             again = {
                 "nearest": c,

@@ -28,33 +28,39 @@ OUTSIDE = {
 def every_partition(run: Run) -> Table:
     """All partitions of a few tasks, a column a method (paper 2, table 10)."""
     results = run.results
-    found = {
+    datasets = {
         name: data
         for name in results.by_method("every_partition")
         if (data := run.data("every_partition", name))
     }
-    methods = list(dict.fromkeys(name.split("/")[0] for name in found))
+    methods = list(dict.fromkeys(name.split("/")[0] for name in datasets))
     table = Table(
         "every_partition",
         "Every partition of a few tasks: normalized test accuracy, by what merges a cluster",
         [Column("regime"), Column("clusters"), *(Column(method, 1, percent=True) for method in methods)],
     )
-    for regime in dict.fromkeys(name.split("/")[1] for name in found):
-        own = {method: found[f"{method}/{regime}"] for method in methods if f"{method}/{regime}" in found}
-        first = next(iter(own.values()))
+    for regime in dict.fromkeys(name.split("/")[1] for name in datasets):
+        by_method = {
+            method: datasets[f"{method}/{regime}"] for method in methods if f"{method}/{regime}" in datasets
+        }
+        first = next(iter(by_method.values()))
         tasks = [results.tasks[int(task)] for task in first["member"].to_numpy()]
         for p, labels in enumerate(first["labels"].to_numpy().astype(int)):
             values = [
-                _normalized(run, regime, own[method], p) if method in own else None for method in methods
+                _normalized(run, regime, by_method[method], p) if method in by_method else None
+                for method in methods
             ]
             table.rows.append([regime, members(labels, tasks), *values])
         for what, name in OUTSIDE.items():
-            if any(what in data for data in own.values()):
-                values = [_outside(own[one], what) if what in own.get(one, {}) else None for one in methods]
+            if any(what in data for data in by_method.values()):
+                values = [
+                    _outside(by_method[method], what) if what in by_method.get(method, {}) else None
+                    for method in methods
+                ]
                 table.rows.append([regime, f"a task outside, {name}", *values])
     if table.rows:
-        outside = {str(data.attrs["merge_out"]) for name, data in found.items() if "+" not in name}
-        pairs = " of A+B by B;" if any("+" in name for name in found) else ""
+        outside = {str(data.attrs["merge_out"]) for name, data in datasets.items() if "+" not in name}
+        pairs = " of A+B by B;" if any("+" in name for name in datasets) else ""
         table.notes.append(
             f"Bases merged by {', '.join(outside)},{pairs} α by validation. joint: one model trained on a"
             " cluster's tasks together, as long as each alone. All bases at once: merged as above (appendix"
@@ -63,7 +69,7 @@ def every_partition(run: Run) -> Table:
             " and single models are taken as independent: errors of ratios are rather too large."
         )
         table.notes.append(SAMPLE)
-        table.notes += largest_tried({name.replace("/", " "): data for name, data in found.items()})
+        table.notes += largest_tried({name.replace("/", " "): data for name, data in datasets.items()})
     return table
 
 
@@ -114,12 +120,12 @@ def negation(run: Run) -> Table:
             Column("control", 1, percent=True),
         ],
     )
-    told = set()
+    criteria = set()
     for name in results.by_method("partition_negation"):
         method, _, regime = name.partition("/")
         data = results.data("partition_negation", name)
         assert data is not None
-        told.add(
+        criteria.add(
             (str(data.attrs["task"]), str(data.attrs["control"]), float(data.attrs["control_threshold"]))
         )
         tasks = [results.tasks[int(task)] for task in data["member"].to_numpy()]
@@ -130,7 +136,7 @@ def negation(run: Run) -> Table:
             cluster = " ".join(task for task, held in zip(tasks, kept, strict=True) if held)
             alpha = None if target is None else float(data["chosen_alpha"][place])
             table.rows.append([regime, method, cluster, float(data["cosine"][place]), alpha, target, control])
-    for task, control_task, threshold in sorted(told):
+    for task, control_task, threshold in sorted(criteria):
         table.notes.append(
             f"target: {task}, which is to be forgotten; control: {control_task}. α: least target accuracy on"
             f" validation with at least {100 * threshold:g} % of θ0's control accuracy; none where no α keeps"

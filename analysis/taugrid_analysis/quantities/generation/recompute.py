@@ -52,8 +52,8 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     def tokens(place: Place) -> Reading:
         regime, t = place
         said = own(regime, t)[0].numpy()
-        told = oracle.results[f"{GROUP}/{regime}/tokens"][t][: len(said)]
-        return exact(float((said != told).any(1).sum()), 0.0)
+        record = oracle.results[f"{GROUP}/{regime}/tokens"][t][: len(said)]
+        return exact(float((said != record).any(1).sum()), 0.0)
 
     every: list[Place] = [(regime, t) for regime in names(oracle, GROUP) for t in answered]
     yield Check(GROUP, "texts that are others", every, tokens, SLOW)
@@ -69,10 +69,10 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
 
 def _check(
-    oracle: Oracle, group: str, name: str, found: Callable[[Place], dict[str, float]]
+    oracle: Oracle, group: str, name: str, values_of: Callable[[Place], dict[str, float]]
 ) -> Callable[[Place], Reading]:
     def measure(place: Place) -> Reading:
-        return exact(stored(oracle, group, name, place), found(place)[name])
+        return exact(stored(oracle, group, name, place), values_of(place)[name])
 
     return measure
 
@@ -88,13 +88,13 @@ def measured(oracle: Oracle, regime: str, edits: dict[int, float], t: int) -> tu
     pieces = file["head/pieces"][()]  # bytes, of which one may be a part of a letter
     hidden = (-1, *ends(oracle))
     spoken = [
-        text(b"".join(pieces[one] for one in row if one not in hidden and one < len(pieces))).strip()
+        text(b"".join(pieces[token] for token in row if token not in hidden and token < len(pieces))).strip()
         for row in said.tolist()
     ]
     right = [text(file["test/references"][row]).split("\n") for row in rows]
     logits = oracle.logits(t, oracle.through(regime, step, x, t))
     inside = y >= 0
-    found = {
+    values = {
         "exact_match": float(
             np.mean([max(_plain(a) == _plain(b) for b in of) for a, of in _both(spoken, right)])
         ),
@@ -104,25 +104,25 @@ def measured(oracle: Oracle, regime: str, edits: dict[int, float], t: int) -> tu
     }
     metric = text(file["head"].attrs["metric"])
     if metric == "spearman":
-        numbers = [_number(one) for one in spoken]
-        told = [_number(of[0]) or 0.0 for of in right]
-        mine = [one or 0.0 for one in numbers]
+        numbers = [_number(answer) for answer in spoken]
+        references = [_number(of[0]) or 0.0 for of in right]
+        mine = [number or 0.0 for number in numbers]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of constants, whose correlation is NaN
-            found["pearson"] = float(pearsonr(mine, told)[0])
-            found["spearman"] = float(spearmanr(mine, told)[0])
-        found["no_number"] = float(sum(one is None for one in numbers))
-    return said, found | {"value": found[metric]}
+            values["pearson"] = float(pearsonr(mine, references)[0])
+            values["spearman"] = float(spearmanr(mine, references)[0])
+        values["no_number"] = float(sum(number is None for number in numbers))
+    return said, values | {"value": values[metric]}
 
 
 def ends(oracle: Oracle) -> tuple[int, ...]:
     """The tokens that end a text, as generation_config.json names them, or config.json."""
     path = oracle.inputs.model() / "generation_config.json"
     named = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    found = named.get("eos_token_id")
-    if found is None or found == []:
-        found = oracle.model.config.eos_token_id
-    return tuple(found) if isinstance(found, list) else () if found is None else (found,)
+    tokens = named.get("eos_token_id")
+    if tokens is None or tokens == []:
+        tokens = oracle.model.config.eos_token_id
+    return tuple(tokens) if isinstance(tokens, list) else () if tokens is None else (tokens,)
 
 
 def decoded(oracle: Oracle, regime: str, step: Parameters, x: Tensor, most: int) -> Tensor:
@@ -161,7 +161,7 @@ def _number(said: str) -> float | None:
 
 def _plain(said: str) -> str:
     """As SQuAD's own script has it."""
-    letters = "".join(one for one in said.lower() if one not in string.punctuation)
+    letters = "".join(letter for letter in said.lower() if letter not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", letters).split())
 
 

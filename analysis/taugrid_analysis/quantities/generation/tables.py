@@ -34,8 +34,8 @@ def generation(run: Run) -> Table:
         assert data is not None
         for t, task in enumerate(run.results.tasks):
             if not np.isnan(data["token_accuracy"].to_numpy()[t]):
-                told = {str(name): data[name].to_numpy()[t] for name in data}
-                table.rows.append([regime, task, metrics[t], *_measures(told)])
+                values = {str(name): data[name].to_numpy()[t] for name in data}
+                table.rows.append([regime, task, metrics[t], *_measures(values)])
     for regime in run.results.names("generation_sum"):
         data, added = run.data("generation_sum", regime), run.data("addition", regime)
         assert data is not None
@@ -45,9 +45,9 @@ def generation(run: Run) -> Table:
             for t, task in enumerate(run.results.tasks):
                 if not np.isnan(data["token_accuracy"].to_numpy()[a, t]):
                     curves = [name for name in data if data[name].dims == ("alpha", "task")]
-                    told = {str(name): data[name].to_numpy()[a, t] for name in curves}
+                    values = {str(name): data[name].to_numpy()[a, t] for name in curves}
                     name = f"{regime}, sum at α = {alpha[a]:g}"
-                    table.rows.append([name, task, metrics[t], *_measures(told)])
+                    table.rows.append([name, task, metrics[t], *_measures(values)])
     if table.rows:
         table.notes.append(
             "Greedy decoding; what is no number counts as 0 in the correlations, NaN of constants."
@@ -56,11 +56,11 @@ def generation(run: Run) -> Table:
     return table
 
 
-def _measures(told: dict[str, float]) -> list[float | int | None]:
+def _measures(values: dict[str, float]) -> list[float | int | None]:
     names = ("value", "exact_match", "f1", "token_accuracy", "pearson", "spearman")
-    found: list[float | int | None] = [float(told[name]) for name in names]
-    failures = told["no_number"]
-    return [*found, None if np.isnan(failures) else int(failures)]
+    cells: list[float | int | None] = [float(values[name]) for name in names]
+    failures = values["no_number"]
+    return [*cells, None if np.isnan(failures) else int(failures)]
 
 
 TABLES = {"generation": generation}

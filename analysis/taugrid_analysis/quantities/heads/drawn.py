@@ -16,5 +16,5 @@ def accuracy(results: Results) -> Measured | None:
     if data is None or "drawn_accuracy" not in data:
         return None
     shares = data["drawn_accuracy"].to_numpy()
-    own = accuracies.accuracies(results, "single_task", results.start, "accuracy")  # of the same points
-    return measured_mean(shares, sampling.binomial(shares, own.points if own is not None else 0))
+    single = accuracies.accuracies(results, "single_task", results.start, "accuracy")  # of the same points
+    return measured_mean(shares, sampling.binomial(shares, single.points if single is not None else 0))

@@ -66,10 +66,10 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
 def training(oracle: Oracle, t: int) -> tuple[list[float], Tensor]:
     """The loss of every step; then weights and biases, end to end."""
-    told = oracle.inputs.config[GROUP]
+    settings = oracle.inputs.config[GROUP]
     name = oracle.tasks[t] if t < len(oracle.tasks) else oracle.control
-    count, steps, size = len(oracle.files[t]["train/labels"]), int(told["steps"]), int(told["batch"])
-    together = told.get("body", "frozen") == "trained"
+    count, steps, size = len(oracle.files[t]["train/labels"]), int(settings["steps"]), int(settings["batch"])
+    together = settings.get("body", "frozen") == "trained"
     weight, bias = started(oracle, t, together)
     x, y = oracle.sample("train", t, list(range(count)))
     trained = [weight, bias]
@@ -90,17 +90,17 @@ def training(oracle: Oracle, t: int) -> tuple[list[float], Tensor]:
         def features(rows: Tensor) -> Tensor:
             return z[rows]
 
-    optimiser = torch.optim.AdamW(trained, lr=0.0, weight_decay=told["weight_decay"])
+    optimiser = torch.optim.AdamW(trained, lr=0.0, weight_decay=settings["weight_decay"])
     rows = torch.tensor(draws.batches(oracle.inputs.seed(), f"head/{name}", count, steps * size))
     losses = []
     for step, batch in enumerate(rows.view(steps, size)):
-        rate = told["learning_rate"] * schedule(step, told["warmup_steps"], steps)
+        rate = settings["learning_rate"] * schedule(step, settings["warmup_steps"], steps)
         optimiser.param_groups[0]["lr"] = rate
         optimiser.zero_grad()
         loss = cross_entropy(features(batch) @ weight.T + bias, y[batch])
         loss.backward()
         if together:
-            torch.nn.utils.clip_grad_norm_(trained, told.get("body_clip_norm", 1.0))
+            torch.nn.utils.clip_grad_norm_(trained, settings.get("body_clip_norm", 1.0))
         optimiser.step()
         losses.append(loss.item())
     return losses, torch.cat([weight.detach().flatten(), bias.detach()])

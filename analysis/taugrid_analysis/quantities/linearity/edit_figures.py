@@ -51,14 +51,14 @@ def both(run: Run, regime: str, kind: str, last: int) -> Figure | None:
 def _figure(
     run: Run, regime: str, kinds: Sequence[str], last: int, quantities: Sequence[str]
 ) -> Figure | None:
-    found = [(kind, quantity, *_rows(run, kind, regime, last)) for kind in kinds for quantity in quantities]
-    found = [part for part in found if part[3]]
-    if not found:
+    parts = [(kind, quantity, *_rows(run, kind, regime, last)) for kind in kinds for quantity in quantities]
+    parts = [part for part in parts if part[3]]
+    if not parts:
         return None
     with style.settings():
-        figure = Figure(figsize=(style.PAGE, 3.2 * len(found)))
-        plots = np.asarray(figure.subplots(len(found), SHOWN, sharey="row", squeeze=False))
-        for line, (kind, quantity, frame, chosen) in zip(plots, found, strict=True):
+        figure = Figure(figsize=(style.PAGE, 3.2 * len(parts)))
+        plots = np.asarray(figure.subplots(len(parts), SHOWN, sharey="row", squeeze=False))
+        for line, (kind, quantity, frame, chosen) in zip(plots, parts, strict=True):
             for axes in line[len(chosen) :]:
                 axes.set_axis_off()
             for axes, name in zip(line, chosen, strict=False):

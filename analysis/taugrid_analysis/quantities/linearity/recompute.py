@@ -31,10 +31,10 @@ def layers(oracle: Oracle, p: Parameters, x: Tensor) -> list[Tensor]:
         every: list[Tensor] = functional_call(oracle.model, known, (x,), {"every": True})
         return every
     tower = oracle.model.vision_model
-    found: list[Tensor] = []
+    outputs: list[Tensor] = []
 
     def keep(_module: torch.nn.Module, _inputs: object, output: object) -> None:
-        found.append(output[0] if isinstance(output, tuple) else output)  # type: ignore[arg-type]
+        outputs.append(output[0] if isinstance(output, tuple) else output)  # type: ignore[arg-type]
 
     watched = [tower.pre_layrnorm, *tower.encoder.layers]
     handles = [module.register_forward_hook(keep) for module in watched]
@@ -43,7 +43,7 @@ def layers(oracle: Oracle, p: Parameters, x: Tensor) -> list[Tensor]:
     finally:
         for handle in handles:
             handle.remove()
-    return [*found, last]
+    return [*outputs, last]
 
 
 def features(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) -> list[Tensor]:
@@ -53,8 +53,8 @@ def features(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) ->
     theta |= oracle.edited_statistics(regime, tuple(edits.items()))
     for part in x.split(PART):
         if oracle.regime(regime).linear:
-            found = jvp(lambda p, part=part: tuple(layers(oracle, p, part)), (oracle.theta0,), (step,))
-            parts.append([(f + d).detach() for f, d in zip(found[0], found[1], strict=True)])
+            both = jvp(lambda p, part=part: tuple(layers(oracle, p, part)), (oracle.theta0,), (step,))
+            parts.append([(f + d).detach() for f, d in zip(both[0], both[1], strict=True)])
             continue
         with torch.no_grad():
             parts.append(layers(oracle, theta, part))
@@ -63,10 +63,10 @@ def features(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) ->
 
 def _compared(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) -> list[Tensor]:
     """The features whose linearity is measured: of a T5's encoder its tokens' mean."""
-    found = features(oracle, regime, edits, x)
+    states = features(oracle, regime, edits, x)
     if not oracle.of_texts:
-        return found
-    return [text_layers.feature(oracle.model, f, place, x) for place, f in enumerate(found)]
+        return states
+    return [text_layers.feature(oracle.model, f, place, x) for place, f in enumerate(states)]
 
 
 def _cosine(x: Tensor, y: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def of_points(features_of: list[Tensor], alpha: float) -> dict[str, Array]:
     """Every quantity of each point, of features [n, numbers] of θ0, θᵢ, θⱼ and the mixed model."""
     f0, fi, fj, u = features_of
     v = alpha * fi + (1 - alpha) * fj
-    found = {
+    values = {
         "cosine": _cosine(u, v),
         "coefficient": _coefficient(u, v),
         "baseline": _cosine(fi, fj),
@@ -90,7 +90,7 @@ def of_points(features_of: list[Tensor], alpha: float) -> dict[str, Array]:
         "centred_baseline": _cosine(fi - f0, fj - f0),
         "error": (u - v).norm(dim=1) / (fi - fj).norm(dim=1),
     }
-    return {name: value.numpy() for name, value in found.items()}
+    return {name: value.numpy() for name, value in values.items()}
 
 
 def of_average(oracle: Oracle, regime: str, d: int) -> list[dict[str, Array]]:
@@ -99,12 +99,12 @@ def of_average(oracle: Oracle, regime: str, d: int) -> list[dict[str, Array]]:
     models = [int(k) for k in np.flatnonzero(group["sets"][d])]
     x, _ = oracle.points(f"{AVERAGES}/{regime}/sample_index", int(group["data"][d]))
     edits: list[Edits] = [{}, *({k: 1.0} for k in models), {k: 1 / len(models) for k in models}]
-    found = []
+    by_layer = []
     for layer in zip(*(_compared(oracle, regime, edit, x) for edit in edits), strict=True):
         whole = _averaged([f.flatten(1) for f in layer])
         token = _averaged([f[:, 0] if f.ndim == 3 else f for f in layer])
-        found.append(whole | {f"class_{name}": value for name, value in token.items()})
-    return found
+        by_layer.append(whole | {f"class_{name}": value for name, value in token.items()})
+    return by_layer
 
 
 def _averaged(features_of: list[Tensor]) -> dict[str, Array]:
@@ -112,7 +112,7 @@ def _averaged(features_of: list[Tensor]) -> dict[str, Array]:
     f0, *models, u = features_of
     v = torch.stack(models).mean(dim=0)
     apart = [(a - b).square().sum(1) for place, a in enumerate(models) for b in models[:place]]
-    found = {
+    values = {
         "cosine": _cosine(u, v),
         "coefficient": _coefficient(u, v),
         "baseline": torch.stack([_cosine(u, f) for f in models]).mean(dim=0),
@@ -121,7 +121,7 @@ def _averaged(features_of: list[Tensor]) -> dict[str, Array]:
         "centred_baseline": torch.stack([_cosine(u - f0, f - f0) for f in models]).mean(dim=0),
         "error": (u - v).norm(dim=1) / torch.stack(apart).mean(dim=0).sqrt(),
     }
-    return {name: value.numpy() for name, value in found.items()}
+    return {name: value.numpy() for name, value in values.items()}
 
 
 Edits = dict[int, float]
@@ -198,21 +198,21 @@ def _checks(oracle: Oracle, group: str) -> Iterator[Check]:
         part, floor = (1e-3, 2e-3) if "centred" in name or "error" in name else (1e-3, 2e-6)
 
         def measure(place: Place) -> Reading:
-            found = float(summary(values(place, name))[place[-1]])
-            spread = abs(1 - found) if place[-1] != 1 else abs(found)
-            return Reading(stored(oracle, group, name, place), found, part * spread + floor)
+            value = float(summary(values(place, name))[place[-1]])
+            spread = abs(1 - value) if place[-1] != 1 else abs(value)
+            return Reading(stored(oracle, group, name, place), value, part * spread + floor)
 
         return measure
 
     def counts(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
             """Points near an edge may fall to either side."""
-            found = values(place, name)
+            numbers = values(place, name)
             kind = "cosine" if name.endswith(("cosine", "baseline")) else "coefficient"
             edges = oracle.results[f"{group}/{place[0]}"].attrs[f"{kind}_edges"]
-            inner = np.searchsorted(edges[1:-1], found[np.isfinite(found)], side="right")
+            inner = np.searchsorted(edges[1:-1], numbers[np.isfinite(numbers)], side="right")
             value = stored(oracle, group, f"{name}_histogram", place)
-            return Reading(value, float((inner == place[-1]).sum()), 1 + 0.1 * len(found))
+            return Reading(value, float((inner == place[-1]).sum()), 1 + 0.1 * len(numbers))
 
         return measure
 

@@ -63,10 +63,10 @@ def linearity(run: Run) -> Table:
 
 def _name(run: Run, group: str, layer: int) -> str:
     """Embedding, output, or a number; a decoder's layers are counted anew."""
-    told = run.results.attributes(group)
-    if layer in (0, told.get("last_layer")):
+    attributes = run.results.attributes(group)
+    if layer in (0, attributes.get("last_layer")):
         return "output" if layer else "embedding"
-    begin = told.get("first_decoder_layer")
+    begin = attributes.get("first_decoder_layer")
     return str(layer) if begin is None or layer < begin else f"decoder {layer - begin + 1}"
 
 
@@ -89,9 +89,11 @@ def of_averages(run: Run) -> Table:
     frame = run.layer_averages
     for _, row in () if frame.empty else frame.iterrows():
         name = _name(run, f"layer_averages/{row['regime']}", row["layer"])
-        told: list[Value] = [row["regime"], row["data"], int(row["models"]), name]
-        told += _distances(row["cosine"], row["baseline"])
-        table.rows.append([*told, *(float(row[one]) for one in ("coefficient", "centred_cosine", "error"))])
+        cells: list[Value] = [row["regime"], row["data"], int(row["models"]), name]
+        cells += _distances(row["cosine"], row["baseline"])
+        table.rows.append(
+            [*cells, *(float(row[column]) for column in ("coefficient", "centred_cosine", "error"))]
+        )
     if table.rows:
         table.notes.append(
             "u = f(1/k Σ θᵢ) against v = 1/k Σ f(θᵢ), means over the points of the data. Baseline: mean over"
@@ -144,12 +146,12 @@ PERMUTATIONS, SEED = 9999, 0
 def triples(pairs: Array) -> Array:
     """[K,3]: the places of the three pairs of every triple of which all are measured."""
     place = {frozenset(pair): index for index, pair in enumerate(pairs.tolist())}
-    found = []
+    rows = []
     for three in combinations(sorted(set(pairs.ravel().tolist())), 3):
         sides = [frozenset(pair) for pair in combinations(three, 2)]
         if all(side in place for side in sides):
-            found.append([place[side] for side in sides])
-    return np.array(found, dtype=int).reshape(-1, 3)
+            rows.append([place[side] for side in sides])
+    return np.array(rows, dtype=int).reshape(-1, 3)
 
 
 def excess(errors: Floats, chosen: Array) -> Floats:
@@ -184,8 +186,8 @@ def alike(residuals: Floats, chosen: Array) -> Floats:
 def chance(residuals: Floats, chosen: Array, permutations: int = PERMUTATIONS) -> tuple[float, float]:
     """Over permutations of the residuals: the mean of alike(), and the share of them that reach it."""
     shuffled = np.random.default_rng(SEED).permuted(np.tile(residuals, (permutations, 1)), axis=1)
-    drawn, found = alike(shuffled, chosen), float(alike(residuals, chosen))
-    return float(drawn.mean()), float(np.append(drawn >= found, True).mean())
+    drawn, share = alike(shuffled, chosen), float(alike(residuals, chosen))
+    return float(drawn.mean()), float(np.append(drawn >= share, True).mean())
 
 
 def transitivity(run: Run) -> Table:
@@ -211,8 +213,8 @@ def transitivity(run: Run) -> Table:
         errors = run.pairs.loc[regime]["linearity"].to_numpy(dtype=float)
         if not np.isfinite(errors).all() or not (errors > 0).all():
             continue
-        found, residuals = excess(errors, chosen), beyond_tasks(errors, pairs)
-        numbers: list[Value] = [float(found.mean()), float(found.max()), None, None, None]
+        ratios, residuals = excess(errors, chosen), beyond_tasks(errors, pairs)
+        numbers: list[Value] = [float(ratios.mean()), float(ratios.max()), None, None, None]
         if residuals is not None:
             numbers[2:] = [float(alike(residuals, chosen)), *chance(residuals, chosen)]
         table.rows.append([regime, len(chosen), *numbers])

@@ -40,21 +40,21 @@ GROUP = "low_rank"
 SLOW = 20  # places of one quantity: each is a model
 
 
-def autoencoder(gram: Tensor, m: int, told: dict[str, float], seed: int) -> tuple[Tensor, Tensor]:
+def autoencoder(gram: Tensor, m: int, settings: dict[str, float], seed: int) -> tuple[Tensor, Tensor]:
     """B [T,M] and W [M,T] by torch.optim.Adam."""
     count = len(gram)
     a = torch.randn(
         (count, m), generator=torch.Generator().manual_seed(seed), dtype=torch.double
     ).requires_grad_()
     w = torch.zeros((m, count), dtype=torch.double, requires_grad=True)
-    adam = torch.optim.Adam([a, w], lr=told["learning_rate"], weight_decay=told["weight_decay"])
-    for _ in range(int(told["steps"])):
-        error = (a / told["temperature"]).softmax(0) @ w - torch.eye(count, dtype=torch.double)
+    adam = torch.optim.Adam([a, w], lr=settings["learning_rate"], weight_decay=settings["weight_decay"])
+    for _ in range(int(settings["steps"])):
+        error = (a / settings["temperature"]).softmax(0) @ w - torch.eye(count, dtype=torch.double)
         loss = (error * (gram @ error)).sum() / count**2
         adam.zero_grad()
         loss.backward()
         adam.step()
-    return (a / told["temperature"]).softmax(0).detach(), w.detach()
+    return (a / settings["temperature"]).softmax(0).detach(), w.detach()
 
 
 def principal(vectors: Tensor, m: int) -> tuple[Tensor, Tensor]:
@@ -69,7 +69,7 @@ def principal(vectors: Tensor, m: int) -> tuple[Tensor, Tensor]:
 def checks(oracle: Oracle) -> Iterator[Check]:
     if not names(oracle, GROUP):
         return
-    told = oracle.inputs.config["bases"]["low_rank"]
+    settings = oracle.inputs.config["bases"]["low_rank"]
     tasks = range(len(oracle.tasks))
 
     @cache
@@ -78,12 +78,12 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
     @cache
     def found(regime: str, q: int, row: int) -> tuple[Tensor, Tensor, Tensor]:
-        method, m = told["methods"][q], int(oracle.results[f"{GROUP}/{regime}/bases"][row])
+        method, m = settings["methods"][q], int(oracle.results[f"{GROUP}/{regime}/bases"][row])
         v = vectors(regime)
         if method == "pca":
             return *principal(v, m), torch.full((len(v), len(v)), 1 / len(v), dtype=torch.double)
         seed = draws.seed_for(oracle.inputs.seed(), f"autoencoder/{m}")
-        return *autoencoder(v @ v.T, m, told, seed), torch.zeros((len(v), len(v)), dtype=torch.double)
+        return *autoencoder(v @ v.T, m, settings, seed), torch.zeros((len(v), len(v)), dtype=torch.double)
 
     def error(place: Place) -> Reading:
         b, w, rest = found(*place)
@@ -127,7 +127,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         def right(place: Place) -> Array:
             regime, t, a = place
             bases = oracle.results[f"{GROUP}/{regime}/bases"][()].tolist()
-            b, w, rest = found(regime, told["methods"].index(kind), bases.index(int(m)))
+            b, w, rest = found(regime, settings["methods"].index(kind), bases.index(int(m)))
             factors = (b @ w + rest)[:, t]
             step = {
                 key: sum(float(factors[s]) * oracle.tau(regime, s)[key] for s in tasks) + torch.zeros_like(v)

@@ -23,10 +23,10 @@ Inputs = Callable[[int], Tensor]  # what a method took of a task
 CHUNK = 16  # samples whose gradients are held together
 
 
-def drawn(oracle: Oracle, told: Settings, t: int) -> Tensor:
+def drawn(oracle: Oracle, settings: Settings, t: int) -> Tensor:
     """The inputs of task t that a method takes, by the run's seed."""
-    split, source = told["inputs"], oracle.sources[t]
-    rows = draws.sample(oracle.inputs.seed(), split, source, oracle.count(split, t), told["points"])
+    split, source = settings["inputs"], oracle.sources[t]
+    rows = draws.sample(oracle.inputs.seed(), split, source, oracle.count(split, t), settings["points"])
     return oracle.sample(split, t, rows)[0]
 
 
@@ -37,11 +37,11 @@ def fisher_information(model: Model, given: Inputs, classes: str, batch: int = 0
     "entropy" what is squared is ∂ Σ_c p_c log p_c, p with its own slope.
     """
     every = [given(t) for t in model.tasks]
-    found = {name: torch.zeros_like(v) for name, v in model.oracle.theta0.items()}
+    information = {name: torch.zeros_like(v) for name, v in model.oracle.theta0.items()}
     for t, x in zip(model.tasks, every, strict=True):
         for name, v in _information(model, t, x, classes, batch).items():
-            found[name] += v * len(x) / sum(map(len, every))
-    return found
+            information[name] += v * len(x) / sum(map(len, every))
+    return information
 
 
 def _information(model: Model, t: int, x: Tensor, classes: str, batch: int) -> Parameters:
@@ -49,11 +49,11 @@ def _information(model: Model, t: int, x: Tensor, classes: str, batch: int) -> P
     oracle, base, statistics = model.oracle, model.theta(), model.statistics()
     z = model.output(x, t)
 
-    def log_p(one: Tensor) -> Tensor:
-        return log_softmax(oracle.logits(t, one[None])[0], 0)
+    def log_p(row: Tensor) -> Tensor:
+        return log_softmax(oracle.logits(t, row[None])[0], 0)
 
-    def of_entropy(one: Tensor) -> Tensor:
-        return (log_p(one).exp() * log_p(one)).sum()
+    def of_entropy(row: Tensor) -> Tensor:
+        return (log_p(row).exp() * log_p(row)).sum()
 
     p, slopes = vmap(log_p)(z).exp(), vmap(jacrev(log_p))(z)  # [n, C], [n, C, width]
     if classes == "entropy":
@@ -64,10 +64,10 @@ def _information(model: Model, t: int, x: Tensor, classes: str, batch: int) -> P
     else:
         slopes = slopes * p.sqrt()[:, :, None]
 
-    def product(theta: Parameters, one: Tensor, slope: Tensor) -> Tensor:
-        return (oracle.read(statistics | theta, one[None], t)[0] * slope).sum()
+    def product(theta: Parameters, point: Tensor, slope: Tensor) -> Tensor:
+        return (oracle.read(statistics | theta, point[None], t)[0] * slope).sum()
 
-    found = {name: torch.zeros_like(v) for name, v in base.items()}
+    information = {name: torch.zeros_like(v) for name, v in base.items()}
     if batch:
         for part, slope in zip(x.split(batch), slopes.sum(1).split(batch), strict=True):
 
@@ -75,46 +75,46 @@ def _information(model: Model, t: int, x: Tensor, classes: str, batch: int) -> P
                 return (oracle.read(statistics | theta, part, t) * slope).sum()
 
             for name, g in grad(summed)(base).items():
-                found[name] += g.detach().square() / len(x)
-        return found
+                information[name] += g.detach().square() / len(x)
+        return information
     for c in range(slopes.shape[1]):
         for part, slope in zip(x.split(CHUNK), slopes[:, c].split(CHUNK), strict=True):
             if oracle.of_texts:  # whose masks vmap cannot look at
                 both = zip(part, slope, strict=True)
-                every = [grad(product)(base, one, direction) for one, direction in both]
-                gradients = {name: torch.stack([one[name] for one in every]) for name in base}
+                every = [grad(product)(base, point, direction) for point, direction in both]
+                gradients = {name: torch.stack([gradient[name] for gradient in every]) for name in base}
             else:
                 gradients = vmap(grad(product), (None, 0, 0))(base, part, slope)
             for name, g in gradients.items():
-                found[name] += g.detach().square().sum(0) / len(x)
-    return found
+                information[name] += g.detach().square().sum(0) / len(x)
+    return information
 
 
-def batch_of(told: Settings) -> int:
-    return int(told["batch"]) if told.get("squares", "sample") == "batch" else 0
+def batch_of(settings: Settings) -> int:
+    return int(settings["batch"]) if settings.get("squares", "sample") == "batch" else 0
 
 
-def by_fisher(models: list[Model], every: list[Parameters], told: Settings) -> Parameters:
+def by_fisher(models: list[Model], every: list[Parameters], settings: Settings) -> Parameters:
     above = {key: torch.zeros_like(v) for key, v in models[0].tau.items()}
     below = {key: torch.zeros_like(v) for key, v in models[0].tau.items()}
     for place, (model, information) in enumerate(zip(models, every, strict=True)):
-        weight = 1 / float(flat(information).norm()) if told["normalize"] else 1.0
+        weight = 1 / float(flat(information).norm()) if settings["normalize"] else 1.0
         for key, f in information.items():
-            floored = f.clamp(min=told["floor"]) if place == 0 or told["floor_of"] == "all" else f
+            floored = f.clamp(min=settings["floor"]) if place == 0 or settings["floor_of"] == "all" else f
             above[key] += weight * floored * model.tau[key]
             below[key] += weight * floored
     return {key: above[key] / below[key] for key in above}
 
 
-def fisher(models: list[Model], told: Settings, given: Inputs) -> Parameters:
-    every = [fisher_information(model, given, told["fisher"], batch_of(told)) for model in models]
-    return by_fisher(models, every, told)
+def fisher(models: list[Model], settings: Settings, given: Inputs) -> Parameters:
+    every = [fisher_information(model, given, settings["fisher"], batch_of(settings)) for model in models]
+    return by_fisher(models, every, settings)
 
 
 def layer_grams(model: Model, given: Inputs) -> Parameters:
     """XᵀX / rows of what every linear layer takes in, by its weight's name; padding aside."""
     oracle = model.oracle
-    found: Parameters = {}
+    grams: Parameters = {}
     rows_of: dict[str, int] = {}
     for t in model.tasks:
         x = given(t)
@@ -130,7 +130,7 @@ def layer_grams(model: Model, given: Inputs) -> Parameters:
                 if oracle.of_texts and rows.ndim == 3 and rows.shape[1] == x.shape[1]:  # not a decoder's own
                     rows = rows[x[:, :, 2].bool()]
                 rows = rows.detach().flatten(0, -2)
-                found[key] = rows.T @ rows + found.get(key, 0)
+                grams[key] = rows.T @ rows + grams.get(key, 0)
                 rows_of[key] = len(rows) + rows_of.get(key, 0)
 
             hooks.append(layer.register_forward_pre_hook(see))
@@ -138,46 +138,46 @@ def layer_grams(model: Model, given: Inputs) -> Parameters:
             oracle.encode(model.statistics() | model.theta(), x)
         for hook in hooks:
             hook.remove()
-    return {key: gram / rows_of[key] for key, gram in found.items()}
+    return {key: gram / rows_of[key] for key, gram in grams.items()}
 
 
-def regmean(models: list[Model], told: Settings, given: Inputs) -> Parameters:
+def regmean(models: list[Model], settings: Settings, given: Inputs) -> Parameters:
     every, grams = [model.tau for model in models], [layer_grams(model, given) for model in models]
-    found = {key: torch.stack([tau[key] for tau in every]).mean(0) for key in every[0]}
+    merged = {key: torch.stack([tau[key] for tau in every]).mean(0) for key in every[0]}
     for key in grams[0]:
         scaled = [
-            told["off_diagonal"] * g + (1 - told["off_diagonal"]) * g.diag().diag()
-            for g in (each[key] for each in grams)
+            settings["off_diagonal"] * g + (1 - settings["off_diagonal"]) * g.diag().diag()
+            for g in (gram[key] for gram in grams)
         ]
         whole = torch.stack(scaled).sum(0)
         scale = whole.diag().clamp(min=1e-300).rsqrt()
         unit = whole * scale * scale[:, None]
-        change = torch.stack([(tau[key] - found[key]) @ g for tau, g in zip(every, scaled, strict=True)]).sum(
-            0
-        )
+        change = torch.stack(
+            [(tau[key] - merged[key]) @ g for tau, g in zip(every, scaled, strict=True)]
+        ).sum(0)
         # Directions that no input tells of keep the mean; where there are none, this is (Σ τ Ĝ)(Σ Ĝ)⁻¹.
-        found[key] = (
-            found[key] + (change * scale) @ torch.linalg.pinv(unit, rtol=1e-6, hermitian=True) * scale
+        merged[key] = (
+            merged[key] + (change * scale) @ torch.linalg.pinv(unit, rtol=1e-6, hermitian=True) * scale
         )
-    return found
+    return merged
 
 
-def coefficients(models: list[Model], told: Settings) -> tuple[Tensor, list[float]]:
+def coefficients(models: list[Model], settings: Settings) -> tuple[Tensor, list[float]]:
     """Coefficients [T,S] as the merged model has them, and each step's entropy: Adam through the merge."""
     oracle = models[0].oracle
     names = (texts if oracle.of_texts else draws).in_order(oracle.theta0)
-    split, size, tasks = told["inputs"], told["batch"], [t for model in models for t in model.tasks]
-    columns = len(names) if told["granularity"] == "layer" else 1
+    split, size, tasks = settings["inputs"], settings["batch"], [t for model in models for t in model.tasks]
+    columns = len(names) if settings["granularity"] == "layer" else 1
 
-    def used(each: Tensor) -> Tensor:
-        return (each.clamp(0, 1) if told["clamp"] else each).expand(-1, len(names))
+    def used(values: Tensor) -> Tensor:
+        return (values.clamp(0, 1) if settings["clamp"] else values).expand(-1, len(names))
 
-    def entropy(each: Tensor, batches: list[Tensor]) -> Tensor:
-        factors = dict(zip(names, used(each).unbind(1), strict=True))
+    def entropy(values: Tensor, batches: list[Tensor]) -> Tensor:
+        factors = dict(zip(names, used(values).unbind(1), strict=True))
         step = {  # in θ0's order, which jvp asks for
-            name: torch.stack([a * one.tau[name] for a, one in zip(factors[name], models, strict=True)]).sum(
-                0
-            )
+            name: torch.stack(
+                [a * model.tau[name] for a, model in zip(factors[name], models, strict=True)]
+            ).sum(0)
             for name in oracle.theta0
         }
         total = torch.zeros((), dtype=torch.double)
@@ -188,7 +188,7 @@ def coefficients(models: list[Model], told: Settings) -> tuple[Tensor, list[floa
                 z = oracle.read({name: oracle.theta0[name] + step[name] for name in names}, x, t)
             log_p = log_softmax(oracle.logits(t, z), 1)
             p = log_p.exp()
-            logarithm = (p + told["epsilon"]).log() if told["epsilon"] else log_p
+            logarithm = (p + settings["epsilon"]).log() if settings["epsilon"] else log_p
             total = total - (p * logarithm).sum(1).mean()
         return total
 
@@ -196,20 +196,20 @@ def coefficients(models: list[Model], told: Settings) -> tuple[Tensor, list[floa
     for t in tasks:
         count = oracle.count(split, t)
         purpose = f"adamerging/{split}/{oracle.tasks[t]}"
-        rows.append(draws.batches(oracle.inputs.seed(), purpose, count, told["steps"] * size))
-    found = torch.full((len(models), columns), float(told["start"]), dtype=torch.double)
-    adam, seen = torch.optim.Adam([found], lr=told["learning_rate"]), []
-    for number in range(told["steps"]):
+        rows.append(draws.batches(oracle.inputs.seed(), purpose, count, settings["steps"] * size))
+    lambdas = torch.full((len(models), columns), float(settings["start"]), dtype=torch.double)
+    adam, seen = torch.optim.Adam([lambdas], lr=settings["learning_rate"]), []
+    for number in range(settings["steps"]):
         part = slice(number * size, (number + 1) * size)
         batches = [oracle.sample(split, t, its[part])[0] for t, its in zip(tasks, rows, strict=True)]
-        found.grad, value = grad_and_value(entropy)(found, batches)
+        lambdas.grad, value = grad_and_value(entropy)(lambdas, batches)
         adam.step()
         seen.append(float(value))
-    return used(found)[:, :columns].clone(), seen
+    return used(lambdas)[:, :columns].clone(), seen
 
 
-def adamerging(models: list[Model], told: Settings, _: Inputs) -> Parameters:
-    return by_coefficients(models, coefficients(models, told)[0])
+def adamerging(models: list[Model], settings: Settings, _: Inputs) -> Parameters:
+    return by_coefficients(models, coefficients(models, settings)[0])
 
 
 def by_coefficients(models: list[Model], every: Tensor) -> Parameters:
@@ -217,15 +217,15 @@ def by_coefficients(models: list[Model], every: Tensor) -> Parameters:
     names = (texts if oracle.of_texts else draws).in_order(oracle.theta0)
     rows = dict(zip(names, every.expand(-1, len(names)).unbind(1), strict=True))
     return {
-        name: torch.stack([a * one.tau[name] for a, one in zip(rows[name], models, strict=True)]).sum(0)
+        name: torch.stack([a * model.tau[name] for a, model in zip(rows[name], models, strict=True)]).sum(0)
         for name in oracle.theta0
     }
 
 
-def stitched(method: str, models: list[Model], told: Settings, _: Inputs) -> Parameters:
+def stitched(method: str, models: list[Model], settings: Settings, _: Inputs) -> Parameters:
     """Stitches the models of one cluster, where the method has clusters."""
-    every = [masks.mask(model, told)[0] for model in models]
-    return masks.stitch(masks.to_stitch(every, method, [0] * len(every), told), models)
+    every = [masks.mask(model, settings)[0] for model in models]
+    return masks.stitch(masks.to_stitch(every, method, [0] * len(every), settings), models)
 
 
 FORMULAS: dict[str, Callable[[list[Model], Settings, Inputs], Parameters]] = {

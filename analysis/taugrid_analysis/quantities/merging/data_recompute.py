@@ -29,8 +29,8 @@ def _informations(oracle: Oracle, name: str, regime: str, classes: str, batch: i
     return [data_formulas.fisher_information(model, given, classes, batch) for model in own(oracle, regime)]
 
 
-def informations(oracle: Oracle, name: str, regime: str, told: Settings) -> list[Parameters]:
-    return _informations(oracle, name, regime, told["fisher"], data_formulas.batch_of(told))
+def informations(oracle: Oracle, name: str, regime: str, settings: Settings) -> list[Parameters]:
+    return _informations(oracle, name, regime, settings["fisher"], data_formulas.batch_of(settings))
 
 
 @cache
@@ -39,24 +39,26 @@ def learnt(oracle: Oracle, method: str, regime: str) -> tuple[Tensor, list[float
     return data_formulas.coefficients(own(oracle, regime), oracle.inputs.config["merging"][method])
 
 
-def _of_tasks(method: str, oracle: Oracle, name: str, regime: str, told: Settings) -> Parameters:
+def _of_tasks(method: str, oracle: Oracle, name: str, regime: str, settings: Settings) -> Parameters:
     """The informations of the tasks' own models, with what is known of them already."""
     models = own(oracle, regime)
     if method == "fisher":
-        return data_formulas.by_fisher(models, informations(oracle, name, regime, told), told)
+        return data_formulas.by_fisher(models, informations(oracle, name, regime, settings), settings)
     if method == "adamerging":
         return data_formulas.by_coefficients(models, learnt(oracle, name, regime)[0])
-    return data_formulas.FORMULAS[method](models, told, partial(inputs, oracle, f"merging/{name}/{regime}"))
+    return data_formulas.FORMULAS[method](
+        models, settings, partial(inputs, oracle, f"merging/{name}/{regime}")
+    )
 
 
-def _stitched(method: str, oracle: Oracle, name: str, regime: str, told: Settings) -> Parameters:
-    return masks.stitch(masks.of_method(oracle, name, method, regime, told), own(oracle, regime))
+def _stitched(method: str, oracle: Oracle, name: str, regime: str, settings: Settings) -> Parameters:
+    return masks.stitch(masks.of_method(oracle, name, method, regime, settings), own(oracle, regime))
 
 
 def joint(oracle: Oracle, name: str, regime: str, _: Settings) -> Parameters:
     """The vector of the model trained on all tasks together, which lies where the run says."""
-    told = text(oracle.results[f"merging/{name}/{regime}"].attrs["checkpoint"]).split("/")
-    return {key: v - oracle.theta0[key] for key, v in oracle.joint(*told).items()}
+    parts = text(oracle.results[f"merging/{name}/{regime}"].attrs["checkpoint"]).split("/")
+    return {key: v - oracle.theta0[key] for key, v in oracle.joint(*parts).items()}
 
 
 METHODS: dict[str, Callable[[Oracle, str, str, Settings], Parameters]] = {
@@ -67,29 +69,29 @@ METHODS: dict[str, Callable[[Oracle, str, str, Settings], Parameters]] = {
 }
 
 
-def checks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[Check]:
+def checks(oracle: Oracle, name: str, method: str, settings: Settings) -> Iterator[Check]:
     """Checks what /merging/NAME has of its own."""
     if method == "fisher":
-        yield from _of_fisher(oracle, name, told)
+        yield from _of_fisher(oracle, name, settings)
     if method == "adamerging":
         yield from _of_adamerging(oracle, name)
     if method in masks.METHODS:
-        yield from masks.checks(oracle, name, method, told)
+        yield from masks.checks(oracle, name, method, settings)
 
 
-def _of_fisher(oracle: Oracle, method: str, told: Settings) -> Iterator[Check]:
+def _of_fisher(oracle: Oracle, method: str, settings: Settings) -> Iterator[Check]:
     group = f"merging/{method}"
 
     def measure(name: str, again: Callable[[Tensor], float], part: float, floor: float) -> Check:
         def one(place: Place) -> Reading:
             regime, t = place
-            found = again(flat(informations(oracle, method, regime, told)[t]))
-            return relative(stored(oracle, group, name, place), found, part, floor)
+            value = again(flat(informations(oracle, method, regime, settings)[t]))
+            return relative(stored(oracle, group, name, place), value, part, floor)
 
         return Check(group, name, places(oracle, group, name), one)
 
     yield measure("norm", lambda f: float(f.norm()), 1e-3, 0.0)
-    yield measure("floored", lambda f: float((f < told["floor"]).double().mean()), 0.0, 2e-3)
+    yield measure("floored", lambda f: float((f < settings["floor"]).double().mean()), 0.0, 2e-3)
 
 
 def _of_adamerging(oracle: Oracle, method: str) -> Iterator[Check]:

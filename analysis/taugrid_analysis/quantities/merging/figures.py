@@ -38,14 +38,14 @@ def accuracy_over_cost(run: Run) -> Figure | None:
                 cost = rows[name].to_numpy(dtype=float)
                 if name == "bytes":  # on a logarithmic axis: training together reads no vector
                     cost = np.where(cost > 0, cost, np.nan)
-                told = {"color": tint, "fmt": "o", "markersize": 5, "elinewidth": 0.8}
+                options = {"color": tint, "fmt": "o", "markersize": 5, "elinewidth": 0.8}
                 for kind, face in ((~with_data, tint), (with_data, "none")):
                     axes.errorbar(
                         cost[kind],
                         rows["normalized"][kind],
                         rows["normalized_error"][kind],
                         markerfacecolor=face,
-                        **told,
+                        **options,
                     )
                 for x, y, method in zip(cost, rows["normalized"], rows["method"], strict=True):
                     if np.isfinite(x):

@@ -214,12 +214,12 @@ def iso_c(deltas: list[Array]) -> Array:
 
 def iso_cts(deltas: list[Array], common: float, low_rank: bool = False) -> Array:
     r, tasks = min(deltas[0].shape), len(deltas)
-    each = min(round((r - int(r * common)) / tasks), r // tasks)
-    k = r - each * tasks
+    rank = min(round((r - int(r * common)) / tasks), r // tasks)
+    k = r - rank * tasks
     u, s, vh = np.linalg.svd(np.sum(deltas, 0), full_matrices=False)
     all_u, all_s, all_vh = [], [], []
     for delta in deltas:
-        u_t, s_t, vh_t = _leading(delta - u[:, :k] @ (u[:, :k].T @ delta), each, low_rank)
+        u_t, s_t, vh_t = _leading(delta - u[:, :k] @ (u[:, :k].T @ delta), rank, low_rank)
         all_u.append(u_t)
         all_s.append(s_t)
         all_vh.append(vh_t)
@@ -246,12 +246,14 @@ def in_core(deltas: list[Array], formula: Callable[[list[Array]], Array]) -> Arr
     return np.asarray(u @ formula([u.T @ delta @ v for delta in deltas]) @ v.T)
 
 
-def in_knots(every: list[Tensors], told: Settings, formula: Callable[[Array, Settings], Array]) -> Tensors:
+def in_knots(
+    every: list[Tensors], settings: Settings, formula: Callable[[Array, Settings], Array]
+) -> Tensors:
     """The formula on S Vᵀ of [Δ_1 … Δ_T] = U S Vᵀ of each matrix, lifted by U (KnOTS); others as they are.
 
     What no task changes is left out of the vectors.
     """
-    exclude = told.get("knots_exclude", ["embed", "wte", "wpe", "shared", "lm_head"])
+    exclude = settings.get("knots_exclude", ["embed", "wte", "wpe", "shared", "lm_head"])
     bases: Tensors = {}
     for name, first in every[0].items():
         if first.ndim == 2 and first.size and not any(part in name for part in exclude):
@@ -262,65 +264,65 @@ def in_knots(every: list[Tensors], told: Settings, formula: Callable[[Array, Set
     aligned = [
         {name: bases[name].T @ tau[name] if name in bases else tau[name] for name in moved} for tau in every
     ]
-    merged = formula(np.stack([flat(tau) for tau in aligned]), told)
-    found = {name: np.zeros_like(first) for name, first in every[0].items()}
+    merged = formula(np.stack([flat(tau) for tau in aligned]), settings)
+    tensors = {name: np.zeros_like(first) for name, first in every[0].items()}
     for name, part in zip(sorted(moved), parts(merged, aligned[0]), strict=True):
         numbers = merged[part].reshape(aligned[0][name].shape)
-        found[name] = bases[name] @ numbers if name in bases else numbers
-    return found
+        tensors[name] = bases[name] @ numbers if name in bases else numbers
+    return tensors
 
 
-def _ties(tau: Array, told: Settings) -> Array:
+def _ties(tau: Array, settings: Settings) -> Array:
     ones = np.ones(len(tau))
-    return ties(tau, ones, told["density"], told["cut"], told["merge"], told["zero_sign"])
+    return ties(tau, ones, settings["density"], settings["cut"], settings["merge"], settings["zero_sign"])
 
 
-def _top_k(tau: Array, told: Settings) -> Array:
-    kept = np.stack([trimmed(vector, told["density"], told["cut"]) for vector in tau])
-    if told["divide"] == "overlap":
+def _top_k(tau: Array, settings: Settings) -> Array:
+    kept = np.stack([trimmed(vector, settings["density"], settings["cut"]) for vector in tau])
+    if settings["divide"] == "overlap":
         return np.asarray(kept.sum(0) / np.maximum((kept != 0).sum(0), 1))
     return np.asarray(kept.sum(0) / len(tau))
 
 
-def _consensus(method: str, tau: Array, told: Settings) -> Array:
-    whole = BEFORE_MASKS[method](tau, told)
-    return consensus(tau, whole, told["tall_lambda"], told["least_tasks"])
+def _consensus(method: str, tau: Array, settings: Settings) -> Array:
+    whole = BEFORE_MASKS[method](tau, settings)
+    return consensus(tau, whole, settings["tall_lambda"], settings["least_tasks"])
 
 
-def is_core(told: Settings) -> bool:
+def is_core(settings: Settings) -> bool:
     """Whether factors are those of the space that all tasks span; files of before have no such key."""
-    return told.get("space", "full") == "core"
+    return settings.get("space", "full") == "core"
 
 
 def _of_matrices(formula: Callable[[list[Array], Settings], Array]) -> ByTensor:
     """The formula for matrices, and the mean for what is none or is excluded."""
 
-    def merged(name: str, deltas: list[Array], told: Settings) -> Array:
-        if deltas[0].ndim != 2 or any(part in name for part in told["exclude"]):
+    def merged(name: str, deltas: list[Array], settings: Settings) -> Array:
+        if deltas[0].ndim != 2 or any(part in name for part in settings["exclude"]):
             return np.asarray(np.mean(deltas, 0))
-        if is_core(told):
-            return in_core(deltas, lambda cores: formula(cores, told))
-        return formula(deltas, told)
+        if is_core(settings):
+            return in_core(deltas, lambda cores: formula(cores, settings))
+        return formula(deltas, settings)
 
     return merged
 
 
-def _crumbs(deltas: list[Array], told: Settings) -> Array:
-    return np.stack([crumbs(delta, told["density"], told["gamma"]).ravel() for delta in deltas])
+def _crumbs(deltas: list[Array], settings: Settings) -> Array:
+    return np.stack([crumbs(delta, settings["density"], settings["gamma"]).ravel() for delta in deltas])
 
 
-def _breadcrumbs(_: str, deltas: list[Array], told: Settings) -> Array:
-    kept = _crumbs(deltas, told)
-    return np.asarray(kept.mean(0) if told["normalize"] else kept.sum(0))
+def _breadcrumbs(_: str, deltas: list[Array], settings: Settings) -> Array:
+    kept = _crumbs(deltas, settings)
+    return np.asarray(kept.mean(0) if settings["normalize"] else kept.sum(0))
 
 
-def _breadcrumbs_ties(_: str, deltas: list[Array], told: Settings) -> Array:
-    return elected(_crumbs(deltas, told), np.ones(len(deltas)), told["merge"], told["zero_sign"])
+def _breadcrumbs_ties(_: str, deltas: list[Array], settings: Settings) -> Array:
+    return elected(_crumbs(deltas, settings), np.ones(len(deltas)), settings["merge"], settings["zero_sign"])
 
 
-def _slerp(_: str, deltas: list[Array], told: Settings) -> Array:
+def _slerp(_: str, deltas: list[Array], settings: Settings) -> Array:
     a, b = (delta.ravel() for delta in deltas)
-    return slerp(a, b, told["t"])
+    return slerp(a, b, settings["t"])
 
 
 def _nuslerp(_: str, deltas: list[Array], __: Settings) -> Array:
@@ -337,12 +339,12 @@ BEFORE_MASKS: dict[str, Whole] = {
 }
 WHOLE: dict[str, Whole] = {
     "linear": lambda tau, _: np.asarray(tau.mean(0)),
-    "task_arithmetic": lambda tau, told: np.asarray(tau.mean(0) if told["normalize"] else tau.sum(0)),
+    "task_arithmetic": lambda tau, settings: np.asarray(tau.mean(0) if settings["normalize"] else tau.sum(0)),
     "ties": _ties,
     "top_k": _top_k,
     "magmax": lambda tau, _: magmax(tau),
     "emr": lambda tau, _: emr(tau),
-    "nearswap": lambda tau, told: nearswap(tau[0], told["t"]),
+    "nearswap": lambda tau, settings: nearswap(tau[0], settings["t"]),
     **{name: partial(_consensus, name) for name in BEFORE_MASKS},
 }
 BY_TENSOR: dict[str, ByTensor] = {
@@ -350,27 +352,31 @@ BY_TENSOR: dict[str, ByTensor] = {
     "breadcrumbs_ties": _breadcrumbs_ties,
     "slerp": _slerp,
     "nuslerp": _nuslerp,
-    "multislerp": lambda _, deltas, told: multislerp(deltas, told["normalize_weights"], told["eps"]),
-    "karcher": lambda _, deltas, told: karcher(deltas, told["max_iter"], told["tol"]),
+    "multislerp": lambda _, deltas, settings: multislerp(
+        deltas, settings["normalize_weights"], settings["eps"]
+    ),
+    "karcher": lambda _, deltas, settings: karcher(deltas, settings["max_iter"], settings["tol"]),
     "model_stock": lambda _, deltas, __: model_stock(deltas),
-    "sce": lambda _, deltas, told: sce(deltas, told["select_topk"], told["least_energy"]),
-    "tsv_m": _of_matrices(lambda deltas, told: tsv_m(deltas, is_core(told))),
+    "sce": lambda _, deltas, settings: sce(deltas, settings["select_topk"], settings["least_energy"]),
+    "tsv_m": _of_matrices(lambda deltas, settings: tsv_m(deltas, is_core(settings))),
     "iso_c": _of_matrices(lambda deltas, _: iso_c(deltas)),
-    "iso_cts": _of_matrices(lambda deltas, told: iso_cts(deltas, told["common_space"], is_core(told))),
+    "iso_cts": _of_matrices(
+        lambda deltas, settings: iso_cts(deltas, settings["common_space"], is_core(settings))
+    ),
 }
 
 
-def has(method: str, told: Settings) -> bool:
+def has(method: str, settings: Settings) -> bool:
     """Whether the formula is here.
 
     Those of DARE and DELLA are not, whose draws are the program's own, nor that of slerp of models, which
     needs θ0. Shares and majorities are of the whole vector or of each tensor, as the formula takes them.
     """
     if method in WHOLE:
-        return bool(told.get("scope", "vector") == "vector")
+        return bool(settings.get("scope", "vector") == "vector")
     by_tensor = {"of": "vectors", "scope": "tensor", "along": "tensor"}
     return (
         method in BY_TENSOR
-        and all(told.get(key, value) == value for key, value in by_tensor.items())
-        and told.get("zero_sign") != "majority"
+        and all(settings.get(key, value) == value for key, value in by_tensor.items())
+        and settings.get("zero_sign") != "majority"
     )

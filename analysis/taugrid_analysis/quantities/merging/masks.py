@@ -25,21 +25,23 @@ METHODS = ("localize_stitch", "mask_sharing", "stitch_twice")
 PART = 128  # points whose gradients are taken together
 
 
-def rows(oracle: Oracle, told: Settings, t: int) -> list[int]:
+def rows(oracle: Oracle, settings: Settings, t: int) -> list[int]:
     """The first of each class in a permutation by seed, then the second of each, and so on."""
-    split = told["inputs"]
+    split = settings["inputs"]
     labels = oracle.files[t][f"{split}/labels"][()]
     seed = draws.seed_for(oracle.inputs.seed(), f"localize/{split}/{oracle.tasks[t]}")
     order = np.array(draws.permutation(len(labels), seed))
     turn = {int(row): int((labels[order[:i]] == labels[row]).sum()) for i, row in enumerate(order)}
-    found = sorted((int(row) for row in order), key=turn.__getitem__)  # stable
-    return [row for row in found if turn[row] < told["points_per_class"]][: told["points"]]
+    candidates = sorted((int(row) for row in order), key=turn.__getitem__)  # stable
+    return [row for row in candidates if turn[row] < settings["points_per_class"]][: settings["points"]]
 
 
-def _inside(oracle: Oracle, regime: str, told: Settings) -> list[str]:
+def _inside(oracle: Oracle, regime: str, settings: Settings) -> list[str]:
     """The tensors that masks are of."""
     wanted = [
-        name for name in oracle.theta0 if not told["tensors"] or any(part in name for part in told["tensors"])
+        name
+        for name in oracle.theta0
+        if not settings["tensors"] or any(part in name for part in settings["tensors"])
     ]
     tasks = range(len(oracle.tasks))
     return [name for name in wanted if any(oracle.tau(regime, t)[name].any() for t in tasks)]
@@ -51,18 +53,19 @@ def learnt(oracle: Oracle, masks_of: str, regime: str, t: int) -> tuple[Paramete
     return mask(own(oracle, regime)[t], oracle.inputs.config["merging"][masks_of])
 
 
-def mask(model: Model, told: Settings) -> tuple[Parameters, list[float]]:
+def mask(model: Model, settings: Settings) -> tuple[Parameters, list[float]]:
     """γ of a model, 0 or 1, and the cross-entropy before each step, a mean over its tasks."""
     oracle = model.oracle
-    names = _inside(oracle, model.regime, told)
+    names = _inside(oracle, model.regime, settings)
     tau = {name: v for name, v in model.tau.items() if name in names}
     magnitude = flat(tau).abs()
-    k = int(told["start_density"] * len(magnitude))
+    k = int(settings["start_density"] * len(magnitude))
     cut = float(magnitude.topk(k).values[-1]) if k else float("inf")
     scores = {
-        name: torch.where(v.abs() > cut, told["bias"], -told["bias"]).double() for name, v in tau.items()
+        name: torch.where(v.abs() > cut, settings["bias"], -settings["bias"]).double()
+        for name, v in tau.items()
     }
-    points = {t: oracle.sample(told["inputs"], t, rows(oracle, told, t)) for t in model.tasks}
+    points = {t: oracle.sample(settings["inputs"], t, rows(oracle, settings, t)) for t in model.tasks}
     statistics = model.statistics()
 
     def loss(step: Parameters, xs: Tensor, ys: Tensor, t: int) -> Tensor:
@@ -75,51 +78,55 @@ def mask(model: Model, told: Settings) -> tuple[Parameters, list[float]]:
         return oracle.loss(t, oracle.logits(t, z), ys, points[t][1]) / len(points)
 
     seen = []
-    for _ in range(told["steps"]):
+    for _ in range(settings["steps"]):
         soft = {name: s.sigmoid() for name, s in scores.items()}
         step = {name: soft[name] * tau[name] for name in names}
         gradient, value = {name: torch.zeros_like(v) for name, v in step.items()}, 0.0
         for t, (x, y) in points.items():
             for xs, ys in zip(x.split(PART), y.split(PART), strict=True):
-                found, part = grad_and_value(loss)(step, xs, ys, t)
+                slopes, part = grad_and_value(loss)(step, xs, ys, t)
                 value += float(part)
-                gradient = {name: v + found[name].detach() for name, v in gradient.items()}
+                gradient = {name: v + slopes[name].detach() for name, v in gradient.items()}
         seen.append(value)
         for name, s in scores.items():
-            sign = torch.where(s > 0, 1.0, -1.0) if told["regulariser"] == "signed" else torch.tensor(-1.0)
-            move = told["learning_rate"] * tau[name] * gradient[name] - told["l1"] * sign
+            sign = (
+                torch.where(s > 0, 1.0, -1.0) if settings["regulariser"] == "signed" else torch.tensor(-1.0)
+            )
+            move = settings["learning_rate"] * tau[name] * gradient[name] - settings["l1"] * sign
             scores[name] = s - soft[name] * (1 - soft[name]) * move
     return {name: (s > 0).double() for name, s in scores.items()}, seen
 
 
 def _regrouped(masks: Tensor, labels: list[int], sharing: bool, half_up: bool) -> Tensor:
     """[T,d] as paper 2 rounds them: shared by a cluster, or divided in it."""
-    found = masks.clone()
+    grouped = masks.clone()
     for c in set(labels):
         members = [t for t, label in enumerate(labels) if label == c]
         shares = masks[members].mean(0) if sharing else masks[members] / masks[members].sum(0).clamp(min=1)
         rounded = torch.floor(shares + 0.5) if half_up else torch.round(shares)  # round(½) is 0 there
-        found[members] = rounded
-    return found
+        grouped[members] = rounded
+    return grouped
 
 
-def to_stitch(every: list[Parameters], method: str, labels: list[int], told: Settings) -> dict[str, Tensor]:
+def to_stitch(
+    every: list[Parameters], method: str, labels: list[int], settings: Settings
+) -> dict[str, Tensor]:
     """The masks that the method stitches of these, [T,…] by tensor; `labels`: each one's cluster."""
-    found = {key: torch.stack([one[key] for one in every]) for key in every[0]}
+    stacked = {key: torch.stack([gamma[key] for gamma in every]) for key in every[0]}
     if method == "localize_stitch":
-        return found
-    half_up = told["rounding"] == "half_up"
-    return {key: _regrouped(v, labels, method == "mask_sharing", half_up) for key, v in found.items()}
+        return stacked
+    half_up = settings["rounding"] == "half_up"
+    return {key: _regrouped(v, labels, method == "mask_sharing", half_up) for key, v in stacked.items()}
 
 
-def of_method(oracle: Oracle, name: str, method: str, regime: str, told: Settings) -> dict[str, Tensor]:
+def of_method(oracle: Oracle, name: str, method: str, regime: str, settings: Settings) -> dict[str, Tensor]:
     """The masks that are stitched, [T,…] by tensor."""
     masks_of = name if method == "localize_stitch" else "localize_stitch"
     every = [learnt(oracle, masks_of, regime, t)[0] for t in range(len(oracle.tasks))]
     labels = [0] * len(every)
     if method != "localize_stitch":
         labels = [int(label) for label in oracle.results[f"merging/{name}/{regime}/labels"][()]]
-    return to_stitch(every, method, labels, told)
+    return to_stitch(every, method, labels, settings)
 
 
 def cosines(masks: list[Parameters], models: list[Model]) -> Array:
@@ -136,17 +143,17 @@ def cosines(masks: list[Parameters], models: list[Model]) -> Array:
 
 def stitch(masks: dict[str, Tensor], models: list[Model]) -> Parameters:
     """Σ γ τ / Σ γ by masks [T,…] of these models, by tensor; 0 where none has it."""
-    found = {key: torch.zeros_like(v) for key, v in models[0].tau.items()}
+    tau = {key: torch.zeros_like(v) for key, v in models[0].tau.items()}
     for key, every in masks.items():
         above = (every * torch.stack([model.tau[key] for model in models])).sum(0)
-        found[key] = above / every.sum(0).clamp(min=1)
-    return found
+        tau[key] = above / every.sum(0).clamp(min=1)
+    return tau
 
 
-def checks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[Check]:
+def checks(oracle: Oracle, name: str, method: str, settings: Settings) -> Iterator[Check]:
     group = f"merging/{name}"
     masks_of = name if method == "localize_stitch" else "localize_stitch"
-    settings = oracle.inputs.config["merging"][masks_of]
+    mask_settings = oracle.inputs.config["merging"][masks_of]
 
     def loss(place: Place) -> Reading:
         regime, t, step = place
@@ -155,13 +162,13 @@ def checks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[C
 
     def density(place: Place) -> Reading:
         regime, t = place
-        masks = of_method(oracle, name, method, regime, told)
+        masks = of_method(oracle, name, method, regime, settings)
         kept = torch.cat([mask[t].flatten() for mask in masks.values()])
         return relative(stored(oracle, group, "mask_density", place), float(kept.mean()), 0, 2e-3)
 
     @cache
     def chosen_rows(t: int) -> list[int]:
-        return rows(oracle, settings, t)
+        return rows(oracle, mask_settings, t)
 
     def row(place: Place) -> Reading:
         _, t, i = place
@@ -172,9 +179,11 @@ def checks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[C
         regime = place[0]
         every = [learnt(oracle, masks_of, regime, t)[0] for t in range(len(oracle.tasks))]
         labels = oracle.results[f"{group}/{regime}/labels"][()].astype(int)
-        return clustering.as_good_as_any(cosines(every, own(oracle, regime)), labels, int(told["clusters"]))
+        return clustering.as_good_as_any(
+            cosines(every, own(oracle, regime)), labels, int(settings["clusters"])
+        )
 
-    if method != "localize_stitch" and told["clusters"] > 0 and len(oracle.tasks) <= clustering.COUNTED:
+    if method != "localize_stitch" and settings["clusters"] > 0 and len(oracle.tasks) <= clustering.COUNTED:
         every = [place for place in places(oracle, group, "labels") if place[1] == 0]
         yield Check(group, "labels", every, partition)
     yield Check(group, "mask_loss", places(oracle, group, "mask_loss"), loss)

@@ -19,9 +19,9 @@ COSTS = ("seconds", "bytes", "passes", "forward_passes", "backward_passes")
 def known(run: Run, regime: str) -> list[str]:
     """The methods of a regime by name, those first that others are compared with."""
     methods = run.results.names("merging")
-    found = [name for name in methods if run.results.data("merging", f"{name}/{regime}") is not None]
+    names = [name for name in methods if run.results.data("merging", f"{name}/{regime}") is not None]
     return sorted(
-        found, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), methods.index(name))
+        names, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), methods.index(name))
     )
 
 
@@ -30,16 +30,16 @@ def at_chosen(run: Run, method: str, regime: str) -> tuple[Measured, Measured]:
     name = f"{method}/{regime}"
     data = run.results.data("merging", name)
     test = accuracies.accuracies(run.results, "merging", name, "test_accuracy")
-    own = accuracies.accuracies(run.results, "single_task", regime, "accuracy")
+    single = accuracies.accuracies(run.results, "single_task", regime, "accuracy")
     assert data is not None and test is not None
     place = means.place_of(data["alpha"].to_numpy(), float(data["coefficient"]))
     assert place is not None
     values = test.value.to_numpy()[place].astype(float)
     absolute = measured.measured_mean(values, test.error[place])
-    if own is None:
+    if single is None:
         return absolute, Measured(float(data["normalized"]), float("nan"))
-    shares = means.normalised(values, own.value.to_numpy())
-    errors = [accuracies.ratio_error(test, (place, task), own, task) for task in range(len(values))]
+    shares = means.normalised(values, single.value.to_numpy())
+    errors = [accuracies.ratio_error(test, (place, task), single, task) for task in range(len(values))]
     return absolute, measured.measured_mean(shares, np.array(errors))
 
 

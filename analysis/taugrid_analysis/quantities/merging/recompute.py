@@ -29,19 +29,19 @@ from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 
 
-def merged(method: str, told: Settings, every: list[Parameters]) -> Parameters:
+def merged(method: str, settings: Settings, every: list[Parameters]) -> Parameters:
     """τ of a method that is_taken(), of these vectors."""
     first = every[0]
-    if told.get("space") == "knots":
-        each = [{name: x.double().numpy() for name, x in tau.items()} for tau in every]
-        found = formulas.in_knots(each, told, formulas.WHOLE[method])
-        return {name: torch.tensor(found[name]).to(start.dtype) for name, start in first.items()}
+    if settings.get("space") == "knots":
+        arrays = [{name: x.double().numpy() for name, x in tau.items()} for tau in every]
+        tensors = formulas.in_knots(arrays, settings, formulas.WHOLE[method])
+        return {name: torch.tensor(tensors[name]).to(start.dtype) for name, start in first.items()}
     if method in formulas.WHOLE:
-        whole = formulas.WHOLE[method](np.stack([flat(tau).numpy() for tau in every]), told)
+        whole = formulas.WHOLE[method](np.stack([flat(tau).numpy() for tau in every]), settings)
         return _cut(whole, first)
     by_tensor = formulas.BY_TENSOR[method]
     return {
-        name: torch.tensor(by_tensor(name, [tau[name].numpy() for tau in every], told)).view_as(start)
+        name: torch.tensor(by_tensor(name, [tau[name].numpy() for tau in every], settings)).view_as(start)
         for name, start in first.items()
     }
 
@@ -51,26 +51,26 @@ def _cut(whole: Array, like: Parameters) -> Parameters:
     return {k: part.view_as(v) for (k, v), part in zip(like.items(), parts, strict=True)}
 
 
-def _with_lambda(oracle: Oracle, name: str, regime: str, told: Settings) -> Settings:
+def _with_lambda(oracle: Oracle, name: str, regime: str, settings: Settings) -> Settings:
     """With the λ of the masks of those tasks that are merged, where the method has masks."""
-    if told.get("method", name) not in formulas.BEFORE_MASKS:
-        return told
+    if settings.get("method", name) not in formulas.BEFORE_MASKS:
+        return settings
     chosen = f"merging/{name}/{regime}/tall_lambda"
     if chosen in oracle.results:
-        return told | {"tall_lambda": oracle.results[chosen][()][merged_tasks(oracle, regime)]}
-    return told | {"tall_lambda": told["tall_lambdas"][0]}
+        return settings | {"tall_lambda": oracle.results[chosen][()][merged_tasks(oracle, regime)]}
+    return settings | {"tall_lambda": settings["tall_lambdas"][0]}
 
 
-def _masks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[Check]:
+def _masks(oracle: Oracle, name: str, method: str, settings: Settings) -> Iterator[Check]:
     """Each task's λ: masks on its own validation points, and the best of them."""
     group = f"merging/{name}"
-    if method not in formulas.BEFORE_MASKS or told.get("scope", "vector") != "vector":
+    if method not in formulas.BEFORE_MASKS or settings.get("scope", "vector") != "vector":
         return
 
     @lru_cache(2)
     def before(regime: str) -> tuple[Array, Array]:
         tau = np.stack([flat(oracle.tau(regime, t)).numpy() for t in merged_tasks(oracle, regime)])
-        return tau, formulas.BEFORE_MASKS[method](tau, told)
+        return tau, formulas.BEFORE_MASKS[method](tau, settings)
 
     def mask(regime: str, t: int, tall_lambda: float) -> Array:
         tau, whole = before(regime)
@@ -95,7 +95,7 @@ def _masks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[C
         return exact(stored(oracle, group, "tall_lambda", place), float(again))
 
     for what, measure in (("mask_accuracy", accuracy), ("mask_density", density), ("tall_lambda", best)):
-        every = [one for one in places(oracle, group, what) if one[1] in merged_tasks(oracle, one[0])]
+        every = [place for place in places(oracle, group, what) if place[1] in merged_tasks(oracle, place[0])]
         if every:
             yield Check(group, what, every, measure)
 
@@ -112,22 +112,24 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         return merged(method, _with_lambda(oracle, name, regime, settings[name]), every)
 
     for name in names(oracle, "merging"):
-        group, told = f"merging/{name}", settings.get(name, {})
-        method = told.get("method", name)  # the name is the method's, or stands for it
+        group, section = f"merging/{name}", settings.get(name, {})
+        method = section.get("method", name)  # the name is the method's, or stands for it
         yield from _choice(oracle, group)
-        yield from data_recompute.checks(oracle, name, method, told)
-        yield from _masks(oracle, name, method, told)
-        if not is_taken(method, told):
+        yield from data_recompute.checks(oracle, name, method, section)
+        yield from _masks(oracle, name, method, section)
+        if not is_taken(method, section):
             continue
         for split in SPLITS:
             for check in accuracies(oracle, group, f"{split}_accuracy", _right(oracle, name, split, vector)):
-                check.places[:] = [one for one in check.places if one[-1] in merged_tasks(oracle, one[0])]
+                check.places[:] = [
+                    place for place in check.places if place[-1] in merged_tasks(oracle, place[0])
+                ]
                 yield check
 
 
-def is_taken(method: str, told: Settings) -> bool:
+def is_taken(method: str, settings: Settings) -> bool:
     """Whether τ can be made again, of the vectors alone or with the tasks' data."""
-    return method in data_recompute.METHODS or formulas.has(method, told)
+    return method in data_recompute.METHODS or formulas.has(method, settings)
 
 
 def _right(oracle: Oracle, name: str, split: str, vector: Callable[[str, str], Parameters]) -> Right:

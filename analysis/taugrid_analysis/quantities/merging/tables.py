@@ -47,8 +47,8 @@ def merging(run: Run) -> Table:
             data = results.data("merging", f"{method}/{regime}")
             assert data is not None
             curves[f"{method} {regime}"] = data
-            found = zip(results.tasks, data["accuracy"].to_numpy(), strict=True)
-            if none := [task for task, one in found if not np.isfinite(one)]:
+            by_task = zip(results.tasks, data["accuracy"].to_numpy(), strict=True)
+            if none := [task for task, accuracy in by_task if not np.isfinite(accuracy)]:
                 left_out[str(regime)] = none
             change = differences.merged(results, f"{method}/{regime}", f"{first}/{regime}")
             table.rows.append(
@@ -92,8 +92,8 @@ def _inputs_taken(run: Run) -> list[str]:
             method, split = name.split("/")[0], str(data.attrs["inputs"])
             if method not in taken.setdefault(split, []):
                 taken[split].append(method)
-    told = "; ".join(f"{split} points: {', '.join(methods)}" for split, methods in taken.items())
-    return [f"τ is made with inputs of {told}."] if told else []
+    text = "; ".join(f"{split} points: {', '.join(methods)}" for split, methods in taken.items())
+    return [f"τ is made with inputs of {text}."] if text else []
 
 
 def _joint(run: Run, regime: str) -> list[list[Value]]:
@@ -102,8 +102,8 @@ def _joint(run: Run, regime: str) -> list[list[Value]]:
     Unless a method, joint or tangent, has a line of this model.
     """
     rows: list[list[Value]] = []
-    told = (run.results.data("merging", f"{method}/{regime}") for method in run.results.names("merging"))
-    models = {str(data.attrs.get("checkpoint", "")) for data in told if data is not None}
+    datasets = (run.results.data("merging", f"{method}/{regime}") for method in run.results.names("merging"))
+    models = {str(data.attrs.get("checkpoint", "")) for data in datasets if data is not None}
     for joint in run.results.names("multitask"):
         if run.results.regime(joint).single == regime and f"{joint}/joint" not in models:
             both = cells(run.summary.loc[joint], "absolute", "normalized")
@@ -181,10 +181,10 @@ def choices(run: Run) -> Table:
         rows = rows.sort_values("method", key=lambda names: names != of, kind="stable")
         first = rows["method"].iloc[0]
         apart = [
-            differences.merged(run.results, f"{one}/{regime}", f"{other}/{regime}")
-            for one, other in combinations(rows["method"], 2)
+            differences.merged(run.results, f"{method}/{regime}", f"{other}/{regime}")
+            for method, other in combinations(rows["method"], 2)
         ]
-        widest = max(apart, key=lambda found: abs(found.mean))
+        widest = max(apart, key=lambda difference: abs(difference.mean))
         for place, row in enumerate(rows.to_dict("records")):
             change = differences.merged(run.results, f"{row['method']}/{regime}", f"{first}/{regime}")
             table.rows.append(

@@ -94,7 +94,7 @@ def _models(oracle: Oracle) -> Iterator[Check]:
 
         def total(of: int, seen_from: int) -> Parameters:
             every = [_minus(tuned(oracle, regime, of, t), begun[seen_from]) for t in tasks]
-            return {name: torch.stack([one[name] for one in every]).sum(0) for name in begun[0]}
+            return {name: torch.stack([vector[name] for vector in every]).sum(0) for name in begun[0]}
 
         own, other = total(start, start), total(1 - start, 1 - start)
         half = {name: (own[name] + other[name]) / 2 for name in own}
@@ -118,9 +118,9 @@ def _models(oracle: Oracle) -> Iterator[Check]:
     def validated(place: Place) -> Reading:
         regime, start, kind, a, t = place
         alpha = float(oracle.results[f"{GROUP}/{regime}/alpha"][a])
-        found = along(regime, start, kind, alpha, t, "validation")
+        scores = along(regime, start, kind, alpha, t, "validation")
         value = stored(oracle, GROUP, "validation_accuracy", place)
-        return share(value, float(found.mean()), len(found))
+        return share(value, float(scores.mean()), len(scores))
 
     yield from accuracies(oracle, GROUP, "accuracy", tested, SLOW)
     name = "validation_accuracy"
@@ -132,8 +132,8 @@ def _models(oracle: Oracle) -> Iterator[Check]:
             regime, start, t = place
             of_start = name == "start_accuracy"
             theta = starts(oracle)[start] if of_start else tuned(oracle, regime, start, t)
-            found = right(theta, regime, t, "test")
-            return share(stored(oracle, GROUP, name, place), float(found.mean()), len(found))
+            scores = right(theta, regime, t, "test")
+            return share(stored(oracle, GROUP, name, place), float(scores.mean()), len(scores))
 
         yield Check(GROUP, name, places(oracle, GROUP, name), single, SLOW)
 
@@ -146,8 +146,8 @@ def _models(oracle: Oracle) -> Iterator[Check]:
             return exact(node[name][start, kind], accuracy.mean())
         if name == "normalized":
             return exact(node[name][start, kind], (accuracy / node["own_accuracy"][start]).mean())
-        own = oracle.results[f"single_task/{regime}/validation_accuracy"][()]
-        best = chosen_row(node["validation_accuracy"][start, kind], own)
+        validation = oracle.results[f"single_task/{regime}/validation_accuracy"][()]
+        best = chosen_row(node["validation_accuracy"][start, kind], validation)
         return exact(node[name][start, kind], node["alpha"][best])
 
     for name in ("absolute", "normalized", "coefficient"):

@@ -16,14 +16,14 @@ def of_regime(results: Results, regime: str) -> dict[str, float]:
     trained_alone = results.regime(regime).single
     if not trained_alone:
         return {}
-    found: dict[str, float] = {"absolute": NOTHING, "normalized": NOTHING}
-    own = accuracies.accuracies(results, "multitask", regime, "accuracy")
+    values: dict[str, float] = {"absolute": NOTHING, "normalized": NOTHING}
+    joint = accuracies.accuracies(results, "multitask", regime, "accuracy")
     single = accuracies.accuracies(results, "single_task", trained_alone, "accuracy")
-    if own is not None:
-        value = own.value.to_numpy()
-        found["absolute"] = measured_mean(value, own.error)
+    if joint is not None:
+        value = joint.value.to_numpy()
+        values["absolute"] = measured_mean(value, joint.error)
         if single is not None:
-            errors = [accuracies.ratio_error(own, (t,), single, t) for t in range(len(value))]
+            errors = [accuracies.ratio_error(joint, (t,), single, t) for t in range(len(value))]
             with np.errstate(divide="ignore", invalid="ignore"):
-                found["normalized"] = measured_mean(value / single.value.to_numpy(), np.array(errors))
-    return found
+                values["normalized"] = measured_mean(value / single.value.to_numpy(), np.array(errors))
+    return values

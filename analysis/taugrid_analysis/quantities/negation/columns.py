@@ -23,15 +23,15 @@ def of_tasks(results: Results, regime: str) -> dict[str, Array]:
 
 
 def of_regime(results: Results, regime: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     measured = results.data("negation", regime) is not None
     for prefix in ("", "wide_", "one_shot_"):
         if prefix == "one_shot_":
             left = forgetting.one_shot_forgetting(results, regime) if measured else None
         else:
             left = forgetting.forgetting(results, regime, wide=bool(prefix)) if measured else None
-        found[f"{prefix}negated_alpha"] = left.alpha if left is not None else np.nan
-        found[f"{prefix}negated"] = left.target if left is not None else NOTHING
-        found[f"{prefix}negated_control"] = left.control if left is not None else NOTHING
-        found[f"{prefix}kept"] = left.kept if left is not None else np.nan
-    return found
+        values[f"{prefix}negated_alpha"] = left.alpha if left is not None else np.nan
+        values[f"{prefix}negated"] = left.target if left is not None else NOTHING
+        values[f"{prefix}negated_control"] = left.control if left is not None else NOTHING
+        values[f"{prefix}kept"] = left.kept if left is not None else np.nan
+    return values

@@ -44,10 +44,10 @@ def one_shot_forgetting(results: Results, regime: str) -> Forgetting | None:
     place = None if data is None else place_of(data["alpha"].to_numpy(), 1.0)
     if data is None or place is None:
         return None
-    found = _negated(results, regime, np.ones(len(results.tasks)))
+    negated = _negated(results, regime, np.ones(len(results.tasks)))
     least = float(data.attrs["control_threshold"]) * control_accuracy(results)
     kept = int((data["test_control"].to_numpy()[:, place] >= least).sum())
-    return Forgetting(1.0, found.target, found.control, kept)
+    return Forgetting(1.0, negated.target, negated.control, kept)
 
 
 def control_accuracy(results: Results) -> Measured:
@@ -61,10 +61,10 @@ def control_accuracy(results: Results) -> Measured:
 
 
 def _control_rows(results: Results) -> list[Array]:
-    found = (results.data("negation", name) for name in results.names("negation"))
+    datasets = (results.data("negation", name) for name in results.names("negation"))
     return [
         data["control_sample_index"].to_numpy()
-        for data in found
+        for data in datasets
         if data is not None and "control_sample_index" in data
     ]
 
@@ -74,7 +74,7 @@ def _negated(results: Results, regime: str, alpha: Array, group: str = "negation
     target = accuracies.accuracies(results, group, regime, "test_target")
     control = accuracies.accuracies(results, group, regime, "test_control")
     assert target is not None and control is not None
-    places = [place_of(target.value["alpha"].to_numpy(), float(one)) for one in alpha]
+    places = [place_of(target.value["alpha"].to_numpy(), float(value)) for value in alpha]
     shown = [(task, place) for task, place in enumerate(places) if place is not None]
     return Forgetting(
         means.mean(alpha),
@@ -84,10 +84,10 @@ def _negated(results: Results, regime: str, alpha: Array, group: str = "negation
     )
 
 
-def chosen(found: Accuracies, shown: list[tuple[int, int]]) -> tuple[Floats, Floats]:
+def chosen(scores: Accuracies, shown: list[tuple[int, int]]) -> tuple[Floats, Floats]:
     """The accuracies at these tasks and places, and their errors."""
-    value = np.array([float(found.value.to_numpy()[place]) for place in shown])
-    return value, np.array([float(found.error[place]) for place in shown])
+    value = np.array([float(scores.value.to_numpy()[place]) for place in shown])
+    return value, np.array([float(scores.error[place]) for place in shown])
 
 
 def _on_same_points(values: Floats, errors: Floats) -> Measured:

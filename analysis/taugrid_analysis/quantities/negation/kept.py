@@ -36,9 +36,9 @@ def kept(results: Results, regime: str, prefix: str = "") -> Kept | None:
     prefix: "" and "wide_": at the chosen α of [0,1] and [0,3]; "one_shot_": at α = 1.
     """
     data = results.data("negation", regime)
-    found = accuracies.accuracies(results, "negation", regime, "test_control")
+    control = accuracies.accuracies(results, "negation", regime, "test_control")
     before = forgetting.control_accuracy(results)
-    if data is None or found is None or not before > 0:
+    if data is None or control is None or not before > 0:
         return None
     alpha = data["alpha"].to_numpy()
     if prefix == "one_shot_":
@@ -47,22 +47,22 @@ def kept(results: Results, regime: str, prefix: str = "") -> Kept | None:
         wanted = data[f"{prefix}chosen_alpha"].to_numpy()
     else:
         return None
-    places = [means.place_of(alpha, float(one)) for one in wanted]
+    places = [means.place_of(alpha, float(value)) for value in wanted]
     shown = [(task, place) for task, place in enumerate(places) if place is not None]
     if not shown:
         return None
     start = results.correct(f"single_task/{results.start}/control_accuracy")
-    paired = found.correct is not None and start is not None
-    if found.correct is not None and start is not None:
-        after = np.stack([found.correct.of(*place) for place in shown]).astype(float)
-        made = _paired(after, start.of().astype(float))
+    paired = control.correct is not None and start is not None
+    if control.correct is not None and start is not None:
+        after = np.stack([control.correct.of(*place) for place in shown]).astype(float)
+        numbers = _paired(after, start.of().astype(float))
     else:
-        made = _apart(*forgetting.chosen(found, shown), before)
-    accuracy, share, each, errors = made
+        numbers = _apart(*forgetting.chosen(control, shown), before)
+    accuracy, share, shares, errors = numbers
     floor = float(data.attrs["control_threshold"])
-    low, high = each - NORMAL * errors, each + NORMAL * errors
+    low, high = shares - NORMAL * errors, shares + NORMAL * errors
     above, below = int((low > floor).sum()), int((high < floor).sum())
-    points = int(np.max(found.points[shown[0]]))
+    points = int(np.max(control.points[shown[0]]))
     return Kept(accuracy, share, above, len(shown) - above - below, below, points, paired)
 
 
@@ -75,7 +75,7 @@ def _paired(after: Array, before: Array) -> Made:
     count = len(before)
     accuracy = Measured(float(of_points.mean()), float(of_points.std() / np.sqrt(count)))
     share = Measured(float(of_points.mean() / before.mean()), sampling.paired_ratio(of_points, before))
-    errors = np.array([sampling.paired_ratio(one, before) for one in after])
+    errors = np.array([sampling.paired_ratio(row, before) for row in after])
     return accuracy, share, after.mean(axis=1) / before.mean(), errors
 
 
@@ -84,6 +84,6 @@ def _apart(value: Floats, error: Floats, before: Measured) -> Made:
     accuracy = Measured(float(value.mean()), float(error.mean()))
     below = float(before)
     both = zip(value, error, strict=True)
-    each = np.array([sampling.of_ratio(float(a), below, float(e), before.error) for a, e in both])
+    errors = np.array([sampling.of_ratio(float(a), below, float(e), before.error) for a, e in both])
     share = sampling.of_ratio(float(accuracy), below, accuracy.error, before.error)
-    return accuracy, Measured(float(accuracy) / below, share), value / below, each
+    return accuracy, Measured(float(accuracy) / below, share), value / below, errors

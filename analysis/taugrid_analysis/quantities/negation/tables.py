@@ -85,24 +85,24 @@ def intervals(run: Run) -> Table:
     for regime in run.results.names("negation"):
         row = run.summary.loc[regime]
         for searched, prefix in SEARCHED:
-            found = negation_kept.kept(run.results, regime, prefix)
-            if found is None:
+            kept = negation_kept.kept(run.results, regime, prefix)
+            if kept is None:
                 continue
             table.rows.append(
                 [
                     regime,
                     searched,
                     _interval(Measured(row[f"{prefix}negated"], row[f"{prefix}negated_error"])),
-                    _interval(found.accuracy),
-                    _interval(found.share),
-                    *_counts(found),
+                    _interval(kept.accuracy),
+                    _interval(kept.share),
+                    *_counts(kept),
                 ]
             )
-            points, paired = found.points, found.paired
+            points, paired = kept.points, kept.paired
     if table.rows:
-        told = run.data("negation", str(table.rows[0][0]))
-        assert told is not None
-        floor = 100 * float(told.attrs["control_threshold"])
+        data = run.data("negation", str(table.rows[0][0]))
+        assert data is not None
+        floor = 100 * float(data.attrs["control_threshold"])
         how = "paired, on the same points, from /correct" if paired else "as if θ0's points were others"
         table.notes += [
             f"{NORMAL:.2f} standard errors. Target: binomial. Control and its share of θ0's: {how};"
@@ -120,8 +120,8 @@ def _interval(value: Measured) -> Value:
     return f"{100 * float(value):.1f} ({low:.1f} to {high:.1f})"
 
 
-def _counts(found: Kept) -> list[Value]:
-    return [found.above, found.unsure, found.below]
+def _counts(kept: Kept) -> list[Value]:
+    return [kept.above, kept.unsure, kept.below]
 
 
 TABLES = {"negation": negation, "negation_intervals": intervals}

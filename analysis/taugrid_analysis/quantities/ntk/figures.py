@@ -100,15 +100,15 @@ def parts(data: xr.Dataset, task: int, control: int, names: list[str]) -> list[t
     """
     level = _over_logits(data["local_energy"].to_numpy()[task, control])
     half = len(level) // 2
-    found = [
+    series = [
         (level[:half], f"{names[task]} (trained)", TRAINED),
         (level[half:], f"{names[control]} (control)", CONTROL),
     ]
     if "null_energy" in data:
         null = data["null_energy"].transpose("task", "draw", "logit", "both_points").to_numpy()[task]
         drawn = np.concatenate([_over_logits(draw)[half:] for draw in null])
-        found.append((drawn, f"{names[task]}, other points (null)", NULL))
-    return found
+        series.append((drawn, f"{names[task]}, other points (null)", NULL))
+    return series
 
 
 def _histogram(axes: Axes, data: xr.Dataset, task: int, control: int, names: list[str], title: str) -> None:

@@ -95,12 +95,12 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
     def eigenvalue(place: Place) -> Reading:
         name, t, c, k = place
-        own = oracle.results[f"{group}/{name}/gram"][t, c, :, t].astype(np.float64)
+        gram = oracle.results[f"{group}/{name}/gram"][t, c, :, t].astype(np.float64)
         value = stored(oracle, group, "eigenvalues", place)
-        if not np.isfinite(own).all():
+        if not np.isfinite(gram).all():
             return exact(value, float("nan"))
-        again = np.linalg.eigvalsh(own)[::-1][k]
-        return Reading(value, float(again), 1e-7 * float(np.abs(own).max()) * len(own))
+        again = np.linalg.eigvalsh(gram)[::-1][k]
+        return Reading(value, float(again), 1e-7 * float(np.abs(gram).max()) * len(gram))
 
     def null(place: Place) -> Reading:
         """The share follows from the energies of its own draw."""

@@ -18,10 +18,10 @@ def own_share(local_energy: Array) -> Floats:
     with themselves and K(t,s) does not, so it exceeds ½ even where the control is more of the same task.
     """
     half = local_energy.shape[-1] // 2
-    own = local_energy[..., :half].astype(float).sum(axis=-1)
+    trained = local_energy[..., :half].astype(float).sum(axis=-1)
     control = local_energy[..., half:].astype(float).sum(axis=-1)
     with np.errstate(invalid="ignore"):
-        share = own / (own + control)
+        share = trained / (trained + control)
     result = mean_of_finite(share, -1)
     np.fill_diagonal(result, np.nan)
     return result
@@ -36,8 +36,8 @@ def null_share(kernel: xr.Dataset) -> tuple[Floats, Floats] | None:
         return None
     shares = kernel["null_share"].transpose("task", "draw", "logit").to_numpy()
     draws = mean_of_finite(shares.astype(float), -1)
-    one = draws.shape[1] < 2
-    return draws.mean(axis=1), np.full(len(draws), np.nan) if one else draws.std(axis=1, ddof=1)
+    single = draws.shape[1] < 2
+    return draws.mean(axis=1), np.full(len(draws), np.nan) if single else draws.std(axis=1, ddof=1)
 
 
 def ntk_separation(kernel: xr.Dataset, pairs: Array) -> Floats | None:
@@ -52,14 +52,14 @@ def effective_rank(eigenvalues: Array) -> tuple[Floats, Floats]:
     """exp of the entropy of λ/Σλ, and the largest one's part of Σλ: [T] each, mean over logits."""
     ranks, largest = [], []
     for task in eigenvalues.astype(float):
-        found = []
+        spectra = []
         for spectrum in task:
             kept = np.clip(spectrum, 0.0, None)  # rounding leaves tiny negatives
             if not np.isfinite(spectrum).all() or not kept.sum() > 0:
                 continue
             part = kept / kept.sum()
             positive = part[part > 0]
-            found.append((np.exp(-(positive * np.log(positive)).sum()), part.max()))
-        ranks.append(mean(rank for rank, _ in found))
-        largest.append(mean(part for _, part in found))
+            spectra.append((np.exp(-(positive * np.log(positive)).sum()), part.max()))
+        ranks.append(mean(rank for rank, _ in spectra))
+        largest.append(mean(part for _, part in spectra))
     return np.array(ranks), np.array(largest)

@@ -15,19 +15,19 @@ from taugrid_analysis.run.results import Results
 
 def of_pairs(results: Results, regime: str) -> dict[str, Array]:
     nothing, data = results.nothing(), results.data("pair_addition", regime)
-    found: dict[str, Array] = {}
+    columns: dict[str, Array] = {}
     for column in SUMS:
-        found[column] = data[column].to_numpy() if data is not None else nothing
+        columns[column] = data[column].to_numpy() if data is not None else nothing
         if column != "chosen_alpha":
-            found[f"{column}_error"] = nothing
+            columns[f"{column}_error"] = nothing
     if data is None:
-        return found
+        return columns
     for prefix in ("", "one_shot_"):
         alpha = data["chosen_alpha"].to_numpy() if not prefix else np.ones(len(results.pairs))
         errors = sum_errors(results, regime, alpha)
         for column, error in zip(("absolute", "normalized"), errors, strict=True):
-            found[f"{prefix}{column}_error"] = error
-    return found
+            columns[f"{prefix}{column}_error"] = error
+    return columns
 
 
 def of_regime(results: Results, regime: str) -> dict[str, float]:
@@ -42,7 +42,7 @@ def of_regime(results: Results, regime: str) -> dict[str, float]:
 def sum_errors(results: Results, name: str, alpha: Array) -> tuple[Floats, Floats]:
     """Standard errors of the mean accuracy of a pair's two tasks, and of the mean over their own models'."""
     test = accuracies.accuracies(results, "pair_addition", name, "test_accuracy")
-    own = accuracies.accuracies(results, "single_task", name, "accuracy")
+    single = accuracies.accuracies(results, "single_task", name, "accuracy")
     assert test is not None
     absolute, normalized = results.nothing(), results.nothing()
     error = test.error
@@ -51,9 +51,9 @@ def sum_errors(results: Results, name: str, alpha: Array) -> tuple[Floats, Float
         if place is None:
             continue
         absolute[pair] = np.hypot(*error[pair, place]) / 2
-        if own is not None:
+        if single is not None:
             ratios = [
-                accuracies.ratio_error(test, (pair, place, side), own, int(task))
+                accuracies.ratio_error(test, (pair, place, side), single, int(task))
                 for side, task in enumerate(both)
             ]
             normalized[pair] = np.hypot(ratios[0], ratios[1]) / 2

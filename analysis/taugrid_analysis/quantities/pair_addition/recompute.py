@@ -40,8 +40,8 @@ def checks(oracle: Oracle) -> Iterator[Check]:
             best = chosen_row(node["validation_accuracy"][p], single["validation_accuracy"][()][tasks])
             if name == "chosen_alpha":
                 return exact(node[name][p], node["alpha"][best])
-            one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
-            row = node["test_accuracy"][p, one if name.startswith("one_shot") else best]
+            one_shot = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
+            row = node["test_accuracy"][p, one_shot if name.startswith("one_shot") else best]
             divided = normalised(row, single["accuracy"][()][tasks])
             return exact(node[name][p], (divided if name.endswith("normalized") else row).mean())
 

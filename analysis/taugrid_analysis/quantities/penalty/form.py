@@ -36,10 +36,12 @@ def penalty_form(run: Run, regime: str) -> Penalty:
     """As recorded; before schema 2 there was but one: the squared norm, others added up."""
     if not is_penalised(regime):
         return Penalty("none", "", float("nan"))
-    told = run.results.attributes(f"training/{regime}")
-    form, others = (str(told.get(key, usual)) for key, usual in zip(PENALTY, ("squared", "sum"), strict=True))
+    attributes = run.results.attributes(f"training/{regime}")
+    form, others = (
+        str(attributes.get(key, usual)) for key, usual in zip(PENALTY, ("squared", "sum"), strict=True)
+    )
     try:
-        weight = float(told.get("penalty_weight", "nan"))
+        weight = float(attributes.get("penalty_weight", "nan"))
     except (TypeError, ValueError):
         weight = float("nan")
     return Penalty(FORMS.get(form, form), others, weight)

@@ -35,7 +35,7 @@ def scatter(
     ordinates: Ordinates,
 ) -> Figure | None:
     """A point a pair: τJp, logarithmic, against each ordinate in a panel of its own."""
-    found = []
+    panels = []
     for title, take in ordinates:
         points = {}
         for name in regimes:
@@ -43,13 +43,13 @@ def scatter(
             if x is not None and y is not None and (np.isfinite(x) & (x > 0) & np.isfinite(y)).any():
                 points[name] = (x, y)
         if points:
-            found.append((title, points))
-    if not found:
+            panels.append((title, points))
+    if not panels:
         return None
     with style.settings():
-        figure = Figure(figsize=(style.PAGE if len(found) > 1 else 6.6, 3.9))
-        plots = np.atleast_1d(np.asarray(figure.subplots(1, len(found))))
-        for axes, (title, points) in zip(plots, found, strict=True):
+        figure = Figure(figsize=(style.PAGE if len(panels) > 1 else 6.6, 3.9))
+        plots = np.atleast_1d(np.asarray(figure.subplots(1, len(panels))))
+        for axes, (title, points) in zip(plots, panels, strict=True):
             for index, (name, (x, y)) in enumerate(points.items()):
                 rank = correlation.rank_correlation(x, y)
                 axes.scatter(

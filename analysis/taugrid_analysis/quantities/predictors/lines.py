@@ -53,7 +53,7 @@ def predictors(run: Run, regime: str) -> dict[str, Floats]:
         return {}
     frame = run.pairs.loc[regime]
     product = frame["tau_jp_validation"]
-    found = {
+    columns = {
         "tau_jp": product if product.notna().any() else frame["tau_jp"],
         "cosine": frame["cosine"],
         "bound": frame["bound_1"] + frame["bound_2"],
@@ -62,7 +62,7 @@ def predictors(run: Run, regime: str) -> dict[str, Floats]:
         "xi_one": frame["xi_one"],
         "xi_box": frame["xi_box"],
     }
-    return {name: values.to_numpy(dtype=float) for name, values in found.items() if values.notna().any()}
+    return {name: values.to_numpy(dtype=float) for name, values in columns.items() if values.notna().any()}
 
 
 def splits(results: Results, regime: str) -> dict[str, str]:
@@ -88,8 +88,8 @@ def seconds(results: Results, regime: str) -> dict[str, float]:
     units = results.units()
 
     def taken(*beginnings: str) -> float:
-        found = [unit.seconds for unit in units if f"{unit.key}/".startswith(beginnings)]
-        return sum(found) if found else float("nan")
+        times = [unit.seconds for unit in units if f"{unit.key}/".startswith(beginnings)]
+        return sum(times) if times else float("nan")
 
     def first(kind: str) -> str:
         """The regime whose task vectors are looked at, or its twin's: they are the same."""
@@ -116,10 +116,10 @@ def outcome(run: Run, regime: str, name: str) -> Floats:
 
 @lru_cache(maxsize=4)  # a table, a picture and a sentence of the report show them
 def lines(run: Run) -> list[Line]:
-    found = []
+    rows = []
     measured = {*run.results.names("pair_addition"), *run.results.names("similarity")}
     for regime in ordered(measured if len(run.pairs) else set()):
-        known, told, took = (
+        known, points, took = (
             predictors(run, regime),
             splits(run.results, regime),
             seconds(run.results, regime),
@@ -127,21 +127,23 @@ def lines(run: Run) -> list[Line]:
         measured_outcomes = {name: outcome(run, regime, name) for name in OUTCOMES}
         outcomes = {name: y for name, y in measured_outcomes.items() if np.isfinite(y).any()}
         families = [
-            _family(run, regime, {key: known.get(key) for key in titles}, outcomes, told, took)
+            _family(run, regime, {key: known.get(key) for key in titles}, outcomes, points, took)
             for titles in (TITLES, SAME_THING)
         ]
         for name in outcomes:
-            found += [line for family in families for line in family if line.outcome == name]
-    return found
+            rows += [line for family in families for line in family if line.outcome == name]
+    return rows
 
 
-def cheapest(found: Sequence[Line]) -> Line | None:
+def cheapest(candidates: Sequence[Line]) -> Line | None:
     """The predictor of fewest seconds that task permutations bear out, of one regime and outcome.
 
     Corrected for having looked at all predictors and outcomes; None where there is none.
     """
-    tell = [one for one in found if one.predictor in TITLES and one.spearman.best < 1 - sampling.LEVEL]
-    return min(tell, key=lambda one: np.inf if np.isnan(one.seconds) else one.seconds, default=None)
+    tell = [
+        line for line in candidates if line.predictor in TITLES and line.spearman.best < 1 - sampling.LEVEL
+    ]
+    return min(tell, key=lambda line: np.inf if np.isnan(line.seconds) else line.seconds, default=None)
 
 
 def _family(
@@ -149,19 +151,19 @@ def _family(
     regime: str,
     known: Mapping[str, Floats | None],
     outcomes: Mapping[str, Floats],
-    told: dict[str, str],
+    points: dict[str, str],
     took: dict[str, float],
 ) -> list[Line]:
     """Predictors and outcomes among which the best may be picked: p is corrected for as many as there are."""
     measured = {key: x for key, x in known.items() if x is not None}
     tested = correlation.estimates(measured, outcomes, run.results.pairs)
-    looked = sum(np.isfinite(one.value) for every in tested.values() for one in every.values())
+    looked = sum(np.isfinite(estimate.value) for every in tested.values() for estimate in every.values())
     return [
         Line(
             regime,
             name,
             key,
-            told[key],
+            points[key],
             correlation.usable(x, y),
             correlation.pearson(x, y),
             tested[name][key],

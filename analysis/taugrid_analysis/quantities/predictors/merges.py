@@ -29,10 +29,10 @@ class Row:
 def _matrix(run: Run, values: Floats) -> Floats:
     """Numbers of pairs [P] as a symmetric [T,T]."""
     count = len(run.results.tasks)
-    made = np.full((count, count), np.nan)
+    matrix = np.full((count, count), np.nan)
     for (i, j), value in zip(run.results.pairs, values, strict=True):
-        made[i, j] = made[j, i] = value
-    return made
+        matrix[i, j] = matrix[j, i] = value
+    return matrix
 
 
 def _outcomes(run: Run, regime: str) -> Iterator[tuple[str, Array | None, Floats]]:
@@ -51,13 +51,17 @@ def _outcomes(run: Run, regime: str) -> Iterator[tuple[str, Array | None, Floats
     for method in run.results.names("merging"):
         merged = run.results.data("merging", f"{method}/{regime}")
         if merged is not None and alone is not None:
-            own = alone["accuracy"].to_numpy()
-            yield f"all tasks, {method}", None, merged["accuracy"].to_numpy() / np.where(own > 0, own, np.nan)
+            accuracy = alone["accuracy"].to_numpy()
+            yield (
+                f"all tasks, {method}",
+                None,
+                merged["accuracy"].to_numpy() / np.where(accuracy > 0, accuracy, np.nan),
+            )
 
 
 @lru_cache(maxsize=4)
 def rows(run: Run) -> list[Row]:
-    made = []
+    entries = []
     if not len(run.pairs):
         return []
     for regime in ordered(set(run.pairs.index.get_level_values("regime"))):
@@ -66,11 +70,11 @@ def rows(run: Run) -> list[Row]:
         }
         for merges, member, outcome in _outcomes(run, regime):
             for name, pairs in known.items():
-                found = (
+                estimate = (
                     prediction.tasks(outcome, pairs)
                     if member is None
                     else prediction.merges(member, outcome, pairs)
                 )
-                if found is not None:
-                    made.append(Row(regime, merges, name, found))
-    return made
+                if estimate is not None:
+                    entries.append(Row(regime, merges, name, estimate))
+    return entries

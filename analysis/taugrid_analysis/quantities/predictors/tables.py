@@ -33,8 +33,16 @@ def predictor_table(run: Run) -> Table:
     )
     titles = TITLES | {key: f"{title} *" for key, title in predictors_lines.SAME_THING.items()}
     for line in predictors_lines.lines(run):
-        one = line.spearman
-        numbers = [line.pearson, one.value, one.low, one.high, one.p, one.best, line.seconds]
+        spearman = line.spearman
+        numbers = [
+            line.pearson,
+            spearman.value,
+            spearman.low,
+            spearman.high,
+            spearman.p,
+            spearman.best,
+            line.seconds,
+        ]
         named = [line.regime, line.outcome, titles[line.predictor], line.points]
         table.rows.append([*named, line.pairs, *numbers])
     if not table.rows:
@@ -74,13 +82,13 @@ def _cheapest(run: Run) -> str:
     groups: dict[tuple[str, str], list[predictors_lines.Line]] = {}
     for line in predictors_lines.lines(run):
         groups.setdefault((line.regime, line.outcome), []).append(line)
-    told = []
+    texts = []
     for (regime, outcome), lines in groups.items():
         best = predictors_lines.cheapest(lines)
         if best is not None:
             took = f"{best.seconds:.3g} s" if best.seconds == best.seconds else "seconds unknown"
-            told.append(f"{regime}, {outcome}: {predictors_lines.TITLES[best.predictor]} ({took})")
-    return f"The cheapest with p of the best below 0.05: {'; '.join(told) or 'none'}."
+            texts.append(f"{regime}, {outcome}: {predictors_lines.TITLES[best.predictor]} ({took})")
+    return f"The cheapest with p of the best below 0.05: {'; '.join(texts) or 'none'}."
 
 
 def _borrowed(run: Run, regime: str) -> bool:
@@ -107,9 +115,9 @@ def merge_table(run: Run) -> Table:
         ],
     )
     for row in merge_rows.rows(run):
-        one = row.found
-        cells = [one.without, one.with_it, one.gain, one.p]
-        table.rows.append([row.regime, row.merges, TITLES[row.predictor], one.merges, *cells])
+        estimate = row.found
+        cells = [estimate.without, estimate.with_it, estimate.gain, estimate.p]
+        table.rows.append([row.regime, row.merges, TITLES[row.predictor], estimate.merges, *cells])
     if table.rows:
         level = 1 - sampling.LEVEL
         borne_out = sum(row.found.p < level and row.found.gain > 0 for row in merge_rows.rows(run))

@@ -21,20 +21,20 @@ def of_tasks(results: Results, regime: str) -> dict[str, Array]:
 def of_pairs(results: Results, regime: str) -> dict[str, Array]:
     """Loss gaps are the regime's own; cosines, signs and masks also those of the same vectors in its twin."""
     nothing, pairs = results.nothing(), results.pairs
-    vectors, own = results.twin("similarity", regime), results.data("similarity", regime)
-    found = {
+    vectors, data = results.twin("similarity", regime), results.data("similarity", regime)
+    columns = {
         matrix: at_pairs(vectors[matrix].to_numpy(), pairs)
         if vectors is not None and matrix in vectors
         else nothing
         for matrix in MATRICES
     }
     for side in (0, 1):
-        known = own is not None and "loss_gap" in own
-        found[f"loss_gap_{side + 1}"] = (
-            own["loss_gap"].to_numpy()[:, side] if own is not None and known else nothing
+        known = data is not None and "loss_gap" in data
+        columns[f"loss_gap_{side + 1}"] = (
+            data["loss_gap"].to_numpy()[:, side] if data is not None and known else nothing
         )
-    found["loss_gap"] = (found["loss_gap_1"] + found["loss_gap_2"]) / 2
-    return found
+    columns["loss_gap"] = (columns["loss_gap_1"] + columns["loss_gap_2"]) / 2
+    return columns
 
 
 def of_regime(results: Results, regime: str) -> dict[str, float]:

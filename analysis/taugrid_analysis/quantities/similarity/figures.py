@@ -76,15 +76,15 @@ def grouped(run: Run) -> Figure | None:
             data = run.data("similarity", name)
             assert data is not None
             cosine = data["cosine"].to_numpy().astype(float)
-            found = clusters.clusters(cosine, len(kinds))
-            shown = cosine[np.ix_(found.order, found.order)]
+            partition = clusters.clusters(cosine, len(kinds))
+            shown = cosine[np.ix_(partition.order, partition.order)]
             np.fill_diagonal(shown, np.nan)
             top = max(0.05, float(np.nanmax(np.abs(shown))))
             image = axes.imshow(shown, cmap=style.SIGNED_MAP, vmin=-top, vmax=top, interpolation="none")
-            boxes(axes, found.labels[found.order])
-            label(axes, [run.results.tasks[place] for place in found.order], index % WIDE == 0)
+            boxes(axes, partition.labels[partition.order])
+            label(axes, [run.results.tasks[place] for place in partition.order], index % WIDE == 0)
             for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
-                for tick, place in zip(ticks, found.order, strict=True):
+                for tick, place in zip(ticks, partition.order, strict=True):
                     tick.set_color(tint[run.results.groups[place]])
             axes.set_title(f"{name}: cosine, by cluster")
             figure.colorbar(image, ax=axes, shrink=0.8, pad=0.015).outline.set_visible(False)

@@ -43,18 +43,18 @@ def _vectors(oracle: Oracle) -> Iterator[Check]:
         alpha, t = float(oracle.results[f"{GROUP}/{regime}"].attrs["alpha"]), both[p][side]
         index = f"{GROUP}/{regime}/sample_index"
         _, merged = oracle.accuracy_and_loss(regime, dict.fromkeys(both[p], alpha), t, index)
-        _, own = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
+        _, single = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
         value = stored(oracle, GROUP, "loss_gap", place)
-        return Reading(value, merged - own, ROUNDING * (abs(merged) + abs(own)) + FLOOR)
+        return Reading(value, merged - single, ROUNDING * (abs(merged) + abs(single)) + FLOOR)
 
     def sum_gap(place: Place) -> Reading:
         regime, t, k = place
         alpha = float(oracle.results[f"{GROUP}/{regime}/sum_alpha"][k])
         index = f"{GROUP}/{regime}/sample_index"
         _, merged = oracle.accuracy_and_loss(regime, dict.fromkeys(range(len(oracle.tasks)), alpha), t, index)
-        _, own = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
+        _, single = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
         value = stored(oracle, GROUP, "sum_loss_gap", place)
-        return Reading(value, merged - own, ROUNDING * (abs(merged) + abs(own)) + FLOOR)
+        return Reading(value, merged - single, ROUNDING * (abs(merged) + abs(single)) + FLOOR)
 
     def cross(place: Place) -> Reading:
         regime, i, j, k = place

@@ -36,13 +36,13 @@ def similarity(run: Run) -> Table:
         np.fill_diagonal(others, -1.0)
         for index, (task, row) in enumerate(run.tasks.loc[regime].iterrows()):
             nearest = int(others[index].argmax())
-            found: list[Value] = [regime, str(task), float(row["norm"]), float(row["norm_ratio"])]
+            cells: list[Value] = [regime, str(task), float(row["norm"]), float(row["norm_ratio"])]
             alone = nearest == index
-            found += [None, ""] if alone else [float(others[index, nearest]), run.results.tasks[nearest]]
+            cells += [None, ""] if alone else [float(others[index, nearest]), run.results.tasks[nearest]]
             for matrix in ("sign_conflict", "mask_overlap"):
                 known = matrix in data and not alone
-                found.append(float(data[matrix][index, nearest]) if known else None)
-            table.rows.append(found)
+                cells.append(float(data[matrix][index, nearest]) if known else None)
+            table.rows.append(cells)
     return table
 
 
@@ -68,14 +68,14 @@ def groups(run: Run) -> Table:
         cosine = data["cosine"].to_numpy().astype(float)
         same = named[:, None] == named[None, :]
         for kind in kinds:
-            own = named == kind
+            inside = named == kind
             table.rows.append(
                 [
                     regime,
                     kind or "none",
-                    int(own.sum()),
-                    means.mean(means.off_diagonal(cosine[np.ix_(own, own)])),
-                    means.mean(cosine[np.ix_(own, ~own)]),
+                    int(inside.sum()),
+                    means.mean(means.off_diagonal(cosine[np.ix_(inside, inside)])),
+                    means.mean(cosine[np.ix_(inside, ~inside)]),
                 ]
             )
         within = same & ~np.eye(len(named), dtype=bool)
@@ -88,8 +88,8 @@ def groups(run: Run) -> Table:
                 means.mean(cosine[~same]),
             ]
         )
-        found = clusters.clusters(cosine, len(kinds))
-        agreement = means.rand_index(found.labels, np.unique(named, return_inverse=True)[1])
+        partition = clusters.clusters(cosine, len(kinds))
+        agreement = means.rand_index(partition.labels, np.unique(named, return_inverse=True)[1])
         table.notes.append(
             f"{regime}: {len(kinds)} clusters by average linkage of 1 − |cosine| agree with the groups by an"
             f" adjusted Rand index of {agreement:.2f} (1: the same, 0: chance)."
@@ -157,7 +157,7 @@ _MATRICES = ("cosine", "sign_conflict", "sign_conflict_all", "mask_overlap")
 
 def _pair(tasks: list[str], values: Floats) -> str:
     """The pair of the largest."""
-    i, j = (one[int(np.nanargmax(values))] for one in np.triu_indices(len(tasks), 1))
+    i, j = (indices[int(np.nanargmax(values))] for indices in np.triu_indices(len(tasks), 1))
     return f"{tasks[i]} + {tasks[j]}"
 
 

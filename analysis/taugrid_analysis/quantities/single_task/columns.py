@@ -17,16 +17,16 @@ def group_of(results: Results, regime: str) -> str:
 
 
 def of_tasks(results: Results, regime: str) -> dict[str, Array]:
-    empty, found = np.full(len(results.tasks), np.nan), dict[str, Array]()
+    empty, columns = np.full(len(results.tasks), np.nan), dict[str, Array]()
     for column in ("accuracy", "validation_accuracy"):
-        own = accuracies.accuracies(results, group_of(results, regime), regime, column)
+        scores = accuracies.accuracies(results, group_of(results, regime), regime, column)
         if column == "accuracy":
-            found["points"] = own.points if own is not None else np.zeros(len(empty), dtype=int)
-        found[column] = own.value.to_numpy() if own is not None else empty
-        found[f"{column}_error"] = own.error if own is not None else empty
-    return found | results.columns(group_of(results, regime), regime, {"loss": "loss"})
+            columns["points"] = scores.points if scores is not None else np.zeros(len(empty), dtype=int)
+        columns[column] = scores.value.to_numpy() if scores is not None else empty
+        columns[f"{column}_error"] = scores.error if scores is not None else empty
+    return columns | results.columns(group_of(results, regime), regime, {"loss": "loss"})
 
 
 def of_regime(results: Results, regime: str) -> dict[str, float]:
-    own = accuracies.accuracies(results, group_of(results, regime), regime, "accuracy")
-    return {"single": measured_mean(own.value.to_numpy(), own.error) if own is not None else NOTHING}
+    scores = accuracies.accuracies(results, group_of(results, regime), regime, "accuracy")
+    return {"single": measured_mean(scores.value.to_numpy(), scores.error) if scores is not None else NOTHING}

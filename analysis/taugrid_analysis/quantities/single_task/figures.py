@@ -91,7 +91,7 @@ def against(runs: Sequence[Run], series: list[tuple[str, str, str]], means: bool
         for run, place, x, y, title in points:
             (a, across), (b, along) = bars(run, [x, y], "accuracy").values()
             tint = style.colour(y, run.regimes)
-            index = place if len(runs) > 1 else [one[1] for one in series].index(y)
+            index = place if len(runs) > 1 else [entry[1] for entry in series].index(y)
             mark = "o^sDvP"[index % 6]
             faint = 0.35 if means else 0.8
             if np.isfinite(across).all() and np.isfinite(along).all():

@@ -22,7 +22,7 @@ PAIRED = "±: standard error of the difference{}."
 
 def _paired_note(differences: list[Difference]) -> str:
     """How the errors of these differences came about."""
-    if all(one.paired for one in differences):
+    if all(difference.paired for difference in differences):
         return PAIRED.format(", McNemar's, from the points on which the two models differ")
     return PAIRED.format(
         "; the two models' points are taken as different ones: which are right is not stored"
@@ -41,8 +41,8 @@ def single_task(run: Run) -> Table:
     if not regimes:
         return table
     for task, classes in zip(run.results.tasks, run.results.classes, strict=True):
-        found: list[Value] = [cell(run.tasks.loc[(name, task)], "accuracy") for name in regimes]
-        table.rows.append([task, int(classes), *found])
+        cells: list[Value] = [cell(run.tasks.loc[(name, task)], "accuracy") for name in regimes]
+        table.rows.append([task, int(classes), *cells])
     table.rows.append(["mean", None, *[cell(run.summary.loc[name], "single") for name in regimes]])
     samples = {int(points) for name in regimes for points in run.tasks.loc[name]["points"] if points > 0}
     if samples:
@@ -56,16 +56,16 @@ def single_task(run: Run) -> Table:
 
 
 def _not_beaten(run: Run, regimes: list[str]) -> str:
-    told = []
+    texts = []
     for name in regimes:
         data = run.data("single_task", name)
         if name == run.results.start or data is None or "beats_majority" not in data:
             continue
         beaten = data["beats_majority"].to_numpy().astype(bool)
         if not beaten.all():
-            tasks = [task for task, one in zip(run.results.tasks, beaten, strict=True) if not one]
-            told.append(f" {name} does not beat it on validation points of {', '.join(tasks)}.")
-    return "".join(told)
+            tasks = [task for task, beats in zip(run.results.tasks, beaten, strict=True) if not beats]
+            texts.append(f" {name} does not beat it on validation points of {', '.join(tasks)}.")
+    return "".join(texts)
 
 
 def _range(numbers: set[int]) -> str:
@@ -84,8 +84,10 @@ def advantage(run: Run) -> Table:
         return table
     lost = {name: single(run.results, "standard", name) for name in rivals}
     for index, task in enumerate(run.results.tasks):
-        table.rows.append([task, *[Measured(*one.of_task(index)) for one in lost.values()]])
-    table.rows.append(["mean", *[Measured(one.mean, one.mean_error) for one in lost.values()]])
+        table.rows.append([task, *[Measured(*difference.of_task(index)) for difference in lost.values()]])
+    table.rows.append(
+        ["mean", *[Measured(difference.mean, difference.mean_error) for difference in lost.values()]]
+    )
     table.notes.append(_paired_note(list(lost.values())))
     return table
 
@@ -103,19 +105,19 @@ def kernel_behaviour(run: Run) -> Table:
             Column("post-hoc − non-linear", 1, percent=True),
         ],
     )
-    found = []
+    changes = []
     for title, trained, linearised in KERNEL_TESTS:
         if any(run.data("single_task", name) is None for name in (trained, linearised)):
             continue
         change = single(run.results, linearised, trained)
-        found.append(change)
+        changes.append(change)
         for index, task in enumerate(run.results.tasks):
             both = [cell(run.tasks.loc[(name, task)], "accuracy") for name in (trained, linearised)]
             table.rows.append([title, task, *both, Measured(*change.of_task(index))])
         means = [cell(run.summary.loc[name], "single") for name in (trained, linearised)]
         table.rows.append([title, "mean", *means, Measured(change.mean, change.mean_error)])
     if table.rows:
-        table.notes += ["Near 0: fine-tuning stayed in the kernel regime.", _paired_note(found)]
+        table.notes += ["Near 0: fine-tuning stayed in the kernel regime.", _paired_note(changes)]
     return table
 
 
@@ -137,7 +139,7 @@ def against_standard(run: Run) -> Table:
             Column("points needed, added, α = 1"),
         ],
     )
-    found = []
+    changes = []
     for regime in run.regimes:
         if regime == "standard" or any(
             run.data("single_task", name) is None or run.data("addition", name) is None
@@ -150,14 +152,14 @@ def against_standard(run: Run) -> Table:
             added(run.results, (regime, 1.0), ("standard", 1.0)),
         ]
         row: list[Value] = [regime]
-        for one in both:
-            row += [Measured(one.mean, one.mean_error), one.p, one.needs]
+        for change in both:
+            row += [Measured(change.mean, change.mean_error), change.p, change.needs]
         table.rows.append(row)
-        found += both
+        changes += both
     if table.rows:
-        test = MCNEMAR if all(one.pooled for one in found) else UNEVEN
+        test = MCNEMAR if all(difference.pooled for difference in changes) else UNEVEN
         table.notes += [
-            _paired_note(found),
+            _paired_note(changes),
             f"p: {test}; a dash where it is not stored which are right. It says nothing of another seed.",
             NEEDED,
         ]

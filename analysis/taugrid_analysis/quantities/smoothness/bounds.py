@@ -72,7 +72,10 @@ def sums(run: Run, regime: str) -> pd.DataFrame | None:
     curvature, size, cosine, _ = constants
     gaps = vectors["sum_loss_gap"].to_numpy()[:, place].astype(float)
     largest = float(size.max()), float(np.abs(off_diagonal(cosine)).max())
-    rows = [(task, "all", gap, own, *largest) for task, gap, own in zip(tasks, gaps, curvature, strict=True)]
+    rows = [
+        (task, "all", gap, constant, *largest)
+        for task, gap, constant in zip(tasks, gaps, curvature, strict=True)
+    ]
     return _bounded(rows, lambda similarity: 1 + similarity)
 
 
@@ -87,10 +90,10 @@ def negation(run: Run, regime: str) -> pd.DataFrame | None:
     if losses is None or start is None or constants is None:
         return None
     curvature, size, cosine, _ = constants
-    own = start["loss"].to_numpy().astype(float)
+    base = start["loss"].to_numpy().astype(float)
     tasks = run.results.tasks
     rows = [
-        (tasks[j], tasks[i], losses[i, j] - own[j], curvature[j], size[i, j], abs(cosine[i, j]))
+        (tasks[j], tasks[i], losses[i, j] - base[j], curvature[j], size[i, j], abs(cosine[i, j]))
         for j in range(len(tasks))
         for i in range(len(tasks))
         if i != j
@@ -111,10 +114,10 @@ def transfer(run: Run, regime: str) -> pd.DataFrame | None:
     curvature, size, _, product = constants
     others = product.copy()
     np.fill_diagonal(others, -np.inf)
-    own = alone["loss"].to_numpy().astype(float)
+    base = alone["loss"].to_numpy().astype(float)
     tasks = run.results.tasks
     rows = [
-        (tasks[j], tasks[i], losses[i, j] - own[j], curvature[j], size[i, j], product[i, j] / size[i, j])
+        (tasks[j], tasks[i], losses[i, j] - base[j], curvature[j], size[i, j], product[i, j] / size[i, j])
         for j, i in enumerate(others.argmax(axis=0).tolist())
     ]
     return _bounded(rows, lambda similarity: 1 - similarity)
@@ -125,8 +128,8 @@ def _cross_loss(run: Run, regime: str, alpha: float) -> Floats | None:
     data = run.data("similarity", regime)
     if data is None or "cross_loss" not in data:
         return None
-    found = np.flatnonzero(np.abs(data["cross_alpha"].to_numpy().astype(float) - alpha) < 1e-12)
-    return data["cross_loss"].to_numpy()[:, :, found[0]].astype(float) if len(found) else None
+    places = np.flatnonzero(np.abs(data["cross_alpha"].to_numpy().astype(float) - alpha) < 1e-12)
+    return data["cross_loss"].to_numpy()[:, :, places[0]].astype(float) if len(places) else None
 
 
 def _constants(run: Run, regime: str) -> tuple[Floats, Floats, Floats, Floats] | None:
@@ -147,12 +150,12 @@ def _constants(run: Run, regime: str) -> tuple[Floats, Floats, Floats, Floats] |
 def _bounded(
     rows: list[tuple[str, str, float, float, float, float]], factor: Callable[[pd.Series], pd.Series]
 ) -> pd.DataFrame | None:
-    found = pd.DataFrame(rows, columns=["task", "partner", "gap", "curvature", "size", "similarity"])
-    found["bound"] = found["curvature"] * found["size"] * factor(found["similarity"])
-    return _with_tightness(found)
+    frame = pd.DataFrame(rows, columns=["task", "partner", "gap", "curvature", "size", "similarity"])
+    frame["bound"] = frame["curvature"] * frame["size"] * factor(frame["similarity"])
+    return _with_tightness(frame)
 
 
-def _with_tightness(found: pd.DataFrame) -> pd.DataFrame | None:
+def _with_tightness(frame: pd.DataFrame) -> pd.DataFrame | None:
     """The rows that have a gap and a bound above 0."""
-    found = found[np.isfinite(found["gap"].astype(float)) & (found["bound"].astype(float) > 0)]
-    return found.assign(tightness=found["gap"] / found["bound"]) if len(found) else None
+    frame = frame[np.isfinite(frame["gap"].astype(float)) & (frame["bound"].astype(float) > 0)]
+    return frame.assign(tightness=frame["gap"] / frame["bound"]) if len(frame) else None

@@ -25,8 +25,8 @@ def smoothness(run: Run) -> Figure | None:
         plots = list(np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel())
         for spare in plots[len(known) :]:
             spare.set_axis_off()
-        for axes, (name, found) in zip(plots, known.items(), strict=False):
-            bound, gap = found["bound"].to_numpy(), found["gap"].to_numpy()
+        for axes, (name, frame) in zip(plots, known.items(), strict=False):
+            bound, gap = frame["bound"].to_numpy(), frame["gap"].to_numpy()
             tint = style.colour(name, run.regimes)
             axes.scatter(bound, gap, s=22, color=tint, alpha=0.65, linewidths=0)
             axes.axhline(0, color=style.FAINT, linewidth=0.8)
@@ -36,7 +36,7 @@ def smoothness(run: Run) -> Figure | None:
             style.logarithmic(axes)
             axes.set(xlabel="bound L C (1+ε)", ylabel="loss gap at α = ½")
             rank = rank_correlation(bound, gap)
-            tight = found["tightness"].median()
+            tight = frame["tightness"].median()
             axes.set_title(f"{name}\nrank corr. {rank:.2f}, median gap/bound {tight:.2g}")
             style.grid(axes, "both")
     return figure

@@ -98,10 +98,10 @@ _SAID_OF_BOUNDS = (
 
 def _add_bounds(table: Table, run: Run, of: Callable[[Run, str], pd.DataFrame | None], what: str) -> None:
     for regime in run.results.names("smoothness"):
-        found = of(run, regime)
-        if found is None:
+        frame = of(run, regime)
+        if frame is None:
             continue
-        groups = [*found.groupby("task", sort=False), ("all", found)]
+        groups = [*frame.groupby("task", sort=False), ("all", frame)]
         for task, part in groups:
             holds = int((part["tightness"] <= 1).sum())
             constants = [mean(part[name]) for name in ("curvature", "size", "similarity")]
@@ -117,9 +117,9 @@ def _add_bounds(table: Table, run: Run, of: Callable[[Run, str], pd.DataFrame | 
                     *constants,
                 ]
             )
-        ranks = rank_correlation(found["bound"].to_numpy(), found["gap"].to_numpy())
+        ranks = rank_correlation(frame["bound"].to_numpy(), frame["gap"].to_numpy())
         table.notes.append(
-            f"{regime}{what}: rank correlation of bound and gap {ranks:+.2f} over {len(found)} gaps."
+            f"{regime}{what}: rank correlation of bound and gap {ranks:+.2f} over {len(frame)} gaps."
         )
 
 

@@ -26,8 +26,8 @@ def models(runs: Sequence[Run]) -> Table:
             Column("most"),
         ],
     )
-    found = [run.results.model() for run in runs]
-    fingerprints = [one.fingerprint for one in found if one is not None and one.init == "pretrained"]
+    starts = [run.results.model() for run in runs]
+    fingerprints = [start.fingerprint for start in starts if start is not None and start.init == "pretrained"]
     if len(fingerprints) < len(runs) or len(set(fingerprints)) < 2:
         return table
     for regime in dict.fromkeys(name for run in runs for name in run.results.names("addition")):
@@ -49,16 +49,16 @@ def models(runs: Sequence[Run]) -> Table:
 
 
 def _row(run: Run, regime: str) -> list[float]:
-    start, own, sums = (
+    start, alone, sums = (
         run.data("single_task", run.results.start),
         run.data("single_task", regime),
         run.data("addition", regime),
     )
-    if sums is None or any(one is None or "validation_accuracy" not in one for one in (start, own)):
+    if sums is None or any(data is None or "validation_accuracy" not in data for data in (start, alone)):
         return [float("nan")] * 4
-    assert start is not None and own is not None
+    assert start is not None and alone is not None
     before = float(start["validation_accuracy"].mean())
-    single = float(own["validation_accuracy"].mean())
+    single = float(alone["validation_accuracy"].mean())
     added = float(sums["validation_accuracy"].sel(alpha=sums["chosen_alpha"], method="nearest").mean())
     recovered = (added - before) / (single - before) if single > before else float("nan")
     return [before, single, added, recovered]

@@ -31,14 +31,14 @@ SLOW = 20  # stitched models of one quantity
 
 def stitched(oracle: Oracle, features_at: Tensor, block: int, x: Tensor, t: int) -> Tensor:
     """The output of θ0 on x where block `block`, of 1 … L, gives these features instead of its own."""
-    found = []
+    outputs = []
     if oracle.is_net:
         with torch.no_grad():
             return oracle.read(oracle.theta0, features_at, t, begin=block)
     for part, replacement in zip(x.split(PART), features_at.split(PART), strict=True):
         if oracle.of_texts:
             with torch.no_grad(), text_layers.stitched(oracle.model, replacement, block):
-                found.append(oracle.read(oracle.theta0, part, t))
+                outputs.append(oracle.read(oracle.theta0, part, t))
             continue
 
         def replace(_module: object, _inputs: object, output: object, new: Tensor = replacement) -> object:
@@ -47,10 +47,10 @@ def stitched(oracle: Oracle, features_at: Tensor, block: int, x: Tensor, t: int)
         handle = oracle.model.vision_model.encoder.layers[block - 1].register_forward_hook(replace)
         try:
             with torch.no_grad():
-                found.append(oracle.read(oracle.theta0, part, t))
+                outputs.append(oracle.read(oracle.theta0, part, t))
         finally:
             handle.remove()
-    return torch.cat(found)
+    return torch.cat(outputs)
 
 
 def stitch(
@@ -99,8 +99,8 @@ def checks(oracle: Oracle) -> Iterator[Check]:
             return stitch(oracle, place[0], chosen, t, block, f"{group}/{place[0]}/{index}")
 
         def measure(place: Place) -> Reading:
-            found, value = again(place), stored(oracle, group, what, place)
-            return exact(value, float("nan")) if found is None else share(value, found.mean(), len(found))
+            scores, value = again(place), stored(oracle, group, what, place)
+            return exact(value, float("nan")) if scores is None else share(value, scores.mean(), len(scores))
 
         return measure
 

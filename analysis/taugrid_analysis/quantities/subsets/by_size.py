@@ -48,8 +48,8 @@ def by_size(run: Run) -> pd.DataFrame:
 
 def merge_of(run: Run) -> str:
     """How a subset's vectors became one, of the first regime."""
-    found = [run.data("subsets", regime) for regime in run.results.names("subsets")]
-    return next(str(data.attrs["merge"]) for data in found if data is not None)
+    datasets = [run.data("subsets", regime) for regime in run.results.names("subsets")]
+    return next(str(data.attrs["merge"]) for data in datasets if data is not None)
 
 
 def _mean_of(run: Run, model: str, member: Array) -> float:
@@ -58,4 +58,4 @@ def _mean_of(run: Run, model: str, member: Array) -> float:
     if data is None:
         return float("nan")
     accuracy = data["accuracy"].to_numpy()
-    return float(np.mean([accuracy[one].mean() for one in member]))
+    return float(np.mean([accuracy[mask].mean() for mask in member]))

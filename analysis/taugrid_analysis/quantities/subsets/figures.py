@@ -24,8 +24,8 @@ def by_number(run: Run) -> Figure | None:
         for regime, rows in frame.groupby("regime", sort=False):
             tint = style.colour(str(regime), run.regimes)
             for axes, name in ((absolute, "absolute"), (normalized, "normalized")):
-                told = {"color": tint, "marker": "o", "markersize": 4, "capsize": 2.5}
-                axes.errorbar(rows["tasks"], rows[name], rows[f"{name}_error"], label=str(regime), **told)
+                options = {"color": tint, "marker": "o", "markersize": 4, "capsize": 2.5}
+                axes.errorbar(rows["tasks"], rows[name], rows[f"{name}_error"], label=str(regime), **options)
             absolute.plot(
                 rows["tasks"], rows["single"], ":", color=tint, linewidth=1, label=f"{regime}, each alone"
             )

@@ -25,13 +25,13 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         return
     for name in CHOSEN:
         yield Check(GROUP, name, places(oracle, GROUP, name), _follows(oracle, name))
-    told = dict(oracle.inputs.config.get(GROUP, {}).get("merge", {}))
-    if not is_taken(told.get("method", ""), told):
+    settings = dict(oracle.inputs.config.get(GROUP, {}).get("merge", {}))
+    if not is_taken(settings.get("method", ""), settings):
         return
 
     @lru_cache(2)
     def direction(regime: str, members: tuple[int, ...]) -> Parameters:
-        return merged(told["method"], told, [oracle.tau(regime, t) for t in members])
+        return merged(settings["method"], settings, [oracle.tau(regime, t) for t in members])
 
     def right(split: str) -> Right:
         def found(place: Place) -> Array:

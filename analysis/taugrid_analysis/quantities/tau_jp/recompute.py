@@ -43,6 +43,6 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     yield from each_place(oracle, group, "control", control("control", "test"))
     yield from each_place(oracle, group, "validation_control", control("validation_control", "validation"))
     known = places(oracle, group, "validation_value")
-    known = [one for one in known if f"{group}/{one[0]}/validation_sample_index" in oracle.results]
+    known = [place for place in known if f"{group}/{place[0]}/validation_sample_index" in oracle.results]
     if known:
         yield Check(group, "validation_value", known, value("validation_value", "validation"))

@@ -33,10 +33,10 @@ def tau_jp(run: Run) -> Table:
         for pair, row in frame.iterrows():
             table.rows.append([regime, str(pair), *[float(row[name]) for name in columns]])
         table.rows.append([regime, "mean", *[mean(frame[name]) for name in columns]])
-        own = f"{regime}: mean over the task's own points {np.diag(data['value'].to_numpy()).mean():.4f}"
+        text = f"{regime}: mean over the task's own points {np.diag(data['value'].to_numpy()).mean():.4f}"
         if "control" in data:
-            own += f", over the control's {float(data['control'].mean()):.4f}"
-        table.notes.append(own + ".")
+            text += f", over the control's {float(data['control'].mean()):.4f}"
+        table.notes.append(text + ".")
     if table.rows:
         table.notes.append("Without ±: ‖J(x)τ‖² of single points is not stored.")
     return table

@@ -20,7 +20,7 @@ COUNTED = (
 def timings(run: Run) -> pd.DataFrame:
     """Sums a rank and kind; joules where something counted them."""
     units = pd.DataFrame(
-        [(one.rank, one.kind, one.seconds, one.joules) for one in run.results.units()],
+        [(unit.rank, unit.kind, unit.seconds, unit.joules) for unit in run.results.units()],
         columns=["rank", "kind", "seconds", "joules"],
     )
     sums = units.groupby(["rank", "kind"], as_index=False, sort=False).sum(min_count=1)

@@ -15,7 +15,7 @@ def without_crops(run: Run) -> list[str]:
     """The regimes that were trained without random crops, as far as the run folder says."""
     try:
         path = regular(run.path.with_name("config.toml"), "a run's configuration")
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    return [name for name in run.results.names("training") if not crops(told, name)]
+    return [name for name in run.results.names("training") if not crops(config, name)]

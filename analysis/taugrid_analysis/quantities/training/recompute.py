@@ -30,16 +30,16 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         again = float(oracle.loss(t, oracle.logits(t, z), y))
         return relative(stored(oracle, group, "loss", place), again, 1e-3)
 
-    found = [place for place in places(oracle, group, "loss", regimes) if place[2] == 0]
-    if found:
-        yield Check(group, "loss of the first step", found, first)
+    every = [place for place in places(oracle, group, "loss", regimes) if place[2] == 0]
+    if every:
+        yield Check(group, "loss of the first step", every, first)
     zero = [name for name in regimes if name != "tau_jp_continue"]
-    found = [place for place in places(oracle, group, "penalty", zero) if place[2] == 0]
-    if found:
+    every = [place for place in places(oracle, group, "penalty", zero) if place[2] == 0]
+    if every:
         yield Check(
             group,
             "penalty of the first step",
-            found,
+            every,
             lambda place: exact(stored(oracle, group, "penalty", place), 0.0),
         )
 

@@ -16,18 +16,18 @@ SETTINGS = ("learning_rate", "steps", "seed")  # of /variants/R
 
 def checks(oracle: Oracle) -> Iterator[Check]:
     group = "variants"
-    told = oracle.inputs.config.get(group, {})
+    settings = oracle.inputs.config.get(group, {})
 
     def of(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
             regime, t = place
             every = product(
-                told.get("learning_rate") or [setting(oracle, regime, "learning_rate")],
-                told.get("steps") or [setting(oracle, regime, "steps")],
-                range(int(told.get("seeds", 1))),
+                settings.get("learning_rate") or [setting(oracle, regime, "learning_rate")],
+                settings.get("steps") or [setting(oracle, regime, "steps")],
+                range(int(settings.get("seeds", 1))),
             )
-            found = list(every) * len(set(oracle.sources))
-            again = float(found[t][SETTINGS.index(name)])
+            rows = list(every) * len(set(oracle.sources))
+            again = float(rows[t][SETTINGS.index(name)])
             return exact(stored(oracle, group, name, place), again)
 
         return measure

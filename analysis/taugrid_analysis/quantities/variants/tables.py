@@ -27,9 +27,9 @@ def variants(run: Run) -> Table:
         assert data is not None
         known = regime in run.tasks.index.get_level_values("regime")
         for place, name in enumerate(run.results.tasks):
-            told = data.isel(task=place)
+            variant = data.isel(task=place)
             accuracy: Value = cell(run.tasks.loc[(regime, name)], "accuracy") if known else None
-            numbers = [float(told["learning_rate"]), int(told["steps"]), int(told["seed"])]
+            numbers = [float(variant["learning_rate"]), int(variant["steps"]), int(variant["seed"])]
             table.rows.append([regime, name, *numbers, accuracy])
     if table.rows:
         table.notes.append(

@@ -13,12 +13,12 @@ from taugrid_analysis.run.results import Results
 
 def gathered(kind: str, results: Results, regime: str, order: Sequence[str]) -> dict[str, Any]:
     """What every quantity's function of this kind, such as of_pairs, gives. Others than `order` are last."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for _, module in quantities.modules("columns"):
         if hasattr(module, kind):
-            found |= getattr(module, kind)(results, regime)
-    return ordered(found, order)
+            columns |= getattr(module, kind)(results, regime)
+    return ordered(columns, order)
 
 
-def ordered(found: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
-    return {name: found[name] for name in [*(name for name in order if name in found), *found]}
+def ordered(columns: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+    return {name: columns[name] for name in [*(name for name in order if name in columns), *columns]}

@@ -53,20 +53,20 @@ def averages(results: Results) -> pd.DataFrame:
             continue
         first, layer = (place.ravel() for place in np.indices(data["cosine"].shape[:2]))
         names = np.array([results.sources[int(t)] for t in data["data"]], dtype=object)
-        told: dict[str, object] = {"regime": regime, "data": names[first]}
-        told["models"] = data["sets"].to_numpy().sum(axis=1).astype(int)[first]
-        told["layer"] = data["layer"].to_numpy().astype(int)[layer]
-        parts.append(pd.DataFrame(told | _statistics(data, LINEARITY, len(first))))
+        columns: dict[str, object] = {"regime": regime, "data": names[first]}
+        columns["models"] = data["sets"].to_numpy().sum(axis=1).astype(int)[first]
+        columns["layer"] = data["layer"].to_numpy().astype(int)[layer]
+        parts.append(pd.DataFrame(columns | _statistics(data, LINEARITY, len(first))))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
 def _statistics(data: xr.Dataset, names: Iterable[str], rows: int) -> dict[str, object]:
-    told: dict[str, object] = {}
+    columns: dict[str, object] = {}
     for name in names:
         if name in data:
             values = data[name].to_numpy().reshape(rows, len(STATISTICS))
-            told |= {f"{name}{ending}": values[:, place] for place, ending in enumerate(STATISTICS)}
-    return told
+            columns |= {f"{name}{ending}": values[:, place] for place, ending in enumerate(STATISTICS)}
+    return columns
 
 
 def _by_layer(results: Results, group: str, axis: str) -> pd.DataFrame:
@@ -77,16 +77,16 @@ def _by_layer(results: Results, group: str, axis: str) -> pd.DataFrame:
             continue
         first, layer, weight = (place.ravel() for place in np.indices(data["cosine"].shape[:3]))
         names = np.array(results.tasks, dtype=object)
-        told: dict[str, object] = {"regime": regime}
+        columns: dict[str, object] = {"regime": regime}
         if group == "layer_negation":
-            told["task"] = names[first]
+            columns["task"] = names[first]
         else:
             pairs = np.array([results.pair_name(p) for p in range(len(results.pairs))], dtype=object)
-            told["pair"] = pairs[first]
-            told |= {f"task_{side + 1}": names[results.pairs[first, side]] for side in (0, 1)}
-        told |= {"layer": data["layer"].to_numpy().astype(int)[layer], axis: data[axis].to_numpy()[weight]}
+            columns["pair"] = pairs[first]
+            columns |= {f"task_{side + 1}": names[results.pairs[first, side]] for side in (0, 1)}
+        columns |= {"layer": data["layer"].to_numpy().astype(int)[layer], axis: data[axis].to_numpy()[weight]}
         measured = NEGATED_LINEARITY if group == "layer_negation" else LINEARITY
-        parts.append(pd.DataFrame(told | _statistics(data, measured, len(first))))
+        parts.append(pd.DataFrame(columns | _statistics(data, measured, len(first))))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 

@@ -46,17 +46,22 @@ def sweeps(results: Results) -> pd.DataFrame:
     for experiment, variables in CURVES.items():
         for regime in results.names(experiment):
             for variable, split, control in variables:
-                found = accuracies(results, experiment, regime, variable)
-                if found is not None:
-                    told = {"experiment": experiment, "regime": regime, "split": split, "on_control": control}
-                    parts.append(_long(results, found).assign(**told))
+                scores = accuracies(results, experiment, regime, variable)
+                if scores is not None:
+                    labels = {
+                        "experiment": experiment,
+                        "regime": regime,
+                        "split": split,
+                        "on_control": control,
+                    }
+                    parts.append(_long(results, scores).assign(**labels))
     if not parts:
         return pd.DataFrame(columns=list(COLUMNS))
     return pd.concat(parts, ignore_index=True)[list(COLUMNS)]
 
 
-def _long(results: Results, found: Accuracies) -> pd.DataFrame:
-    value = found.value
+def _long(results: Results, scores: Accuracies) -> pd.DataFrame:
+    value = scores.value
     index = np.indices(value.shape).reshape(value.ndim, -1)
     place = dict(zip((str(dim) for dim in value.dims), index, strict=True))
     pair = place.get("pair")
@@ -69,7 +74,7 @@ def _long(results: Results, found: Accuracies) -> pd.DataFrame:
             "task": names[task],
             "alpha": value["alpha"].to_numpy()[place["alpha"]],
             "accuracy": value.to_numpy().ravel(),
-            "error": found.error.ravel(),
-            "points": np.asarray(found.points).ravel(),
+            "error": scores.error.ravel(),
+            "points": np.asarray(scores.points).ravel(),
         }
     )
