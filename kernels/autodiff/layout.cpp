@@ -39,6 +39,11 @@ constexpr auto most = std::int64_t{1} << 48;
 
 }  // namespace
 
+std::vector<std::int64_t> Parameter::stored_shape() const {
+  if (!transposed) return shape;
+  return {shape.rbegin(), shape.rend()};
+}
+
 std::size_t Layout::add(Kind kind, const std::vector<std::string>& names,
                         const std::vector<std::int64_t>& each, const std::vector<std::int64_t>& shape) {
   Block block;
@@ -60,6 +65,12 @@ std::size_t Layout::add(Kind kind, const std::vector<std::string>& names,
   if (names.size() > 1) block.shape[0] *= static_cast<std::int64_t>(names.size());
   blocks_.push_back(std::move(block));
   return blocks_.size() - 1;
+}
+
+std::size_t Layout::add_transposed(Kind kind, const std::string& name, std::int64_t out, std::int64_t in) {
+  const auto index = add(kind, {name}, {out, in});
+  parameters_.back().transposed = true;
+  return index;
 }
 
 void Layout::check(const at::Tensor& theta) const {

@@ -35,6 +35,9 @@ struct Parameter {
   std::int64_t offset = 0;  ///< in θ, in numbers
   std::int64_t count = 0;
   Kind kind = Kind::embedding;
+  bool transposed = false;  ///< a matrix [out, in] that checkpoints hold as [in, out]
+  /// Its shape in a checkpoint.
+  std::vector<std::int64_t> stored_shape() const;
 };
 
 struct Block {
@@ -51,6 +54,8 @@ class Layout {
   /// given, is the block's own (a view of the same numbers). Throws std::length_error beyond 2⁴⁸ numbers.
   std::size_t add(Kind kind, const std::vector<std::string>& names, const std::vector<std::int64_t>& each,
                   const std::vector<std::int64_t>& shape = {});
+  /// The same of one matrix [out, in] that checkpoints hold as [in, out], as those of GPT-2 do.
+  std::size_t add_transposed(Kind kind, const std::string& name, std::int64_t out, std::int64_t in);
   /// Blocks that are added from now on belong to this stage.
   void begin_stage(int stage) { stage_ = stage; }
 

@@ -43,9 +43,9 @@ void require(const Layout& layout, const store::TensorFolder& weights, const std
     const auto& [scalar, shape] = there->second;
     if (!at::isFloatingType(scalar))
       throw InputError(where + " has type " + at::toString(scalar) + "; expected a floating type");
-    if (shape != parameter.shape)
-      throw InputError(where + " has shape " + shape_text(shape) + "; expected " +
-                       shape_text(parameter.shape) + as_in(of));
+    if (const auto expected = parameter.stored_shape(); shape != expected)
+      throw InputError(where + " has shape " + shape_text(shape) + "; expected " + shape_text(expected) +
+                       as_in(of));
     known.insert(parameter.name);
   }
 }
@@ -124,8 +124,10 @@ at::Tensor read_flat(const Layout& layout, const store::TensorFolder& weights) {
   auto flat = at::empty({layout.size()}, at::kFloat);
   const auto views = layout.parameter_views(flat);
   for (std::size_t i = 0; i < views.size(); ++i) {
-    const auto& name = layout.parameters()[i].name;
-    views[i].copy_(weights.tensor(name));
+    const auto& parameter = layout.parameters()[i];
+    const auto& name = parameter.name;
+    const auto stored = weights.tensor(name);
+    views[i].copy_(parameter.transposed ? stored.t() : stored);
     if (!at::isfinite(views[i]).all().item<bool>())
       throw InputError(weights.file_of(name).string() + ": " + name + " holds NaN or infinity");
   }
@@ -135,7 +137,10 @@ at::Tensor read_flat(const Layout& layout, const store::TensorFolder& weights) {
 void add_views(const Layout& layout, const at::Tensor& flat, store::TensorFile& file) {
   if (!flat.defined()) return;
   const auto views = layout.parameter_views(flat.detach().to(at::kCPU));
-  for (std::size_t i = 0; i < views.size(); ++i) file.tensors[layout.parameters()[i].name] = views[i];
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const auto& parameter = layout.parameters()[i];
+    file.tensors[parameter.name] = parameter.transposed ? views[i].t().contiguous() : views[i];
+  }
 }
 
 /// The digest of names, shapes and numbers: by it a damaged checkpoint is told from one whose numbers are

@@ -44,8 +44,8 @@ std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string
                                       const std::filesystem::path& folder) {
   const auto json = store::json_of(text, where, "the configuration of a Hugging Face checkpoint");
   const auto type = Keys(json, where).word("model_type", "");
-  const auto found = factories().find(type);
-  if (found == factories().end()) {
+  const auto entry = factories().find(type);
+  if (entry == factories().end()) {
     std::string known;
     for (const auto& [name, factory] : factories()) known += (known.empty() ? "" : ", ") + name;
     const bool of_timm = type.empty() && json.contains("architecture");
@@ -55,7 +55,7 @@ std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string
     throw InputError(where + ": " + problem + "; expected one of " + known);
   }
   try {
-    return found->second(json, where, folder);
+    return entry->second(json, where, folder);
   } catch (const std::length_error& error) {
     throw InputError(where + ": " + error.what());
   }

@@ -80,8 +80,10 @@ void rename_as_in(store::TensorFolder& weights, const autodiff::Layout& layout) 
   if (is_complete()) return;
   weights.rename(current_name);
   if (is_complete()) return;
-  if (const auto own = prefix_of(wanted); !own.empty()) {
-    weights.rename([&](const std::string& name) { return wanted.contains(own + name) ? own + name : name; });
+  if (const auto wanted_prefix = prefix_of(wanted); !wanted_prefix.empty()) {
+    weights.rename([&](const std::string& name) {
+      return wanted.contains(wanted_prefix + name) ? wanted_prefix + name : name;
+    });
   } else {
     for (const auto prefix : prefixes) {
       weights.rename([&](const std::string& name) {

@@ -32,7 +32,8 @@ int digits_read(at::ScalarType type) {
 
 bool lie_in_place(const store::TensorFolder& file, const autodiff::Layout& layout) {
   return std::all_of(layout.parameters().begin(), layout.parameters().end(), [&](const auto& each) {
-    return file.tensors().at(each.name).scalar == at::kFloat && file.is_on_pages(each.name);
+    return !each.transposed && file.tensors().at(each.name).scalar == at::kFloat &&
+           file.is_on_pages(each.name);
   });
 }
 
@@ -53,6 +54,14 @@ void each_piece(const autodiff::Layout& layout, Range range, const See& see) {
     const auto count = std::min(range.end(), next->offset + next->count) - begin;
     see(Piece{*next, begin, count, begin - next->offset});
   }
+}
+
+/// The piece's numbers, in the file's type; `copy` holds them where they do not lie so in the file.
+at::Tensor numbers_of(const store::TensorFolder& file, const Piece& piece, at::Tensor& copy) {
+  const auto& [parameter, begin, count, from] = piece;
+  if (!parameter.transposed) return file.numbers(parameter.name, from, count, copy);
+  copy = file.tensor(parameter.name).t().flatten();
+  return copy.narrow(0, from, count);
 }
 
 }  // namespace
@@ -103,7 +112,7 @@ void ThetaFile::differences(std::span<const ThetaFile* const> files, const autod
     const auto to = piece.begin - range.begin;
     bool as_they_are = true;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count, copies[i]);
+      theta[i] = numbers_of(files[i]->file_, piece, copies[i]);
       as_they_are &= theta[i].scalar_type() == at::kFloat && out[i].is_cpu();
       if (!as_they_are) continue;
       tuned[i] = theta[i].const_data_ptr<float>();
@@ -113,9 +122,9 @@ void ThetaFile::differences(std::span<const ThetaFile* const> files, const autod
         weights::subtract(tuned, start.const_data_ptr<float>() + piece.begin, tau, piece.count))
       return;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      auto own = out[i].narrow(0, to, piece.count);
-      if (!as_they_are) own.copy_(theta[i].to(at::kFloat)).sub_(start.narrow(0, piece.begin, piece.count));
-      files[i]->require_finite(own, piece.parameter);
+      auto delta = out[i].narrow(0, to, piece.count);
+      if (!as_they_are) delta.copy_(theta[i].to(at::kFloat)).sub_(start.narrow(0, piece.begin, piece.count));
+      files[i]->require_finite(delta, piece.parameter);
     }
   });
 }
@@ -132,8 +141,7 @@ void ThetaFile::visit(std::span<const ThetaFile* const> files, const autodiff::L
   std::vector<at::Tensor> theta(files.size());
   each_piece(layout, range, [&](const Piece& piece) {
     at::Tensor no_copy;
-    for (std::size_t i = 0; i < files.size(); ++i)
-      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count, no_copy);
+    for (std::size_t i = 0; i < files.size(); ++i) theta[i] = numbers_of(files[i]->file_, piece, no_copy);
     const auto from = start.narrow(0, piece.begin, piece.count);
     if (visitor(piece.begin, {theta, from})) return;
     for (std::size_t i = 0; i < files.size(); ++i) files[i]->require_finite(theta[i] - from, piece.parameter);

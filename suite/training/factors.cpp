@@ -68,6 +68,8 @@ void Factors::write_adapter(const std::filesystem::path& folder, const std::stri
   store::AdapterWriter::Room room;
   for (const auto& matrix : matrices_) room.modules.push_back(study::module_of(matrix.parameter));
   store::AdapterWriter adapter(folder, base, {low_rank_.alpha, static_cast<double>(low_rank_.rank)}, room);
+  // A model holds all layers of attention and MLPs alike.
+  if (!matrices_.empty() && matrices_.front().parameter.transposed) adapter.store_transposed();
   const auto views = factors_.views(values_.to(at::kCPU));
   for (std::size_t i = 0; i < matrices_.size(); ++i)
     adapter.add(room.modules[i], views[2 * i], views[2 * i + 1]);

@@ -6,23 +6,21 @@
 //   x ← x + W_down (φ(W_gate n) ⊙ W_up n),      n = norm(x)
 // with rotary positions, RMS norms and grouped heads. The features are the final norm of the state at the
 // last token of each prompt; label words are read by rows of the vocabulary, the embeddings or a head of
-// their own. A token sees those before it and itself, so that nothing behind a prompt is ever read. Answers
-// of several tokens (Batch::decoder) stand before the prompt in memory, [n, places + tokens, d], and behind
-// it by their positions and what they see: the first place is the prompt's last token once more, the others
-// go on from it, each along its own beginning of an answer.
+// their own. A token sees those before it and itself, so that nothing behind a prompt is ever read. Where
+// answers of several tokens stand, text_line.hpp says.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <type_traits>
 
 #include "suite/models/nets/nets.hpp"
 #include "suite/models/nets/rotary.hpp"
+#include "suite/models/nets/text_line.hpp"
 #include "suite/models/packing.hpp"
 
 namespace taugrid::models {
@@ -134,9 +132,9 @@ class Decoder final : public Net<Decoder> {
     constexpr bool counted = std::is_same_v<T, autodiff::Counted>;
     const auto rotation = [&](const at::Tensor& places, bool by_row = false) {
       if (counted) return autodiff::Rotation{};
-      auto found = rotation_at(rotary, places, options);
-      found.by_row = by_row;
-      return found;
+      auto angles = rotation_at(rotary, places, options);
+      angles.by_row = by_row;
+      return angles;
     };
     const auto positions = answers && !counted ? positions_of(x.batch) : at::Tensor();
     const auto mask = counted   ? at::Tensor()
@@ -260,80 +258,6 @@ class Decoder final : public Net<Decoder> {
     return autodiff::linear(x, p[map.weight], p[static_cast<std::size_t>(map.bias)]);
   }
 
-  static at::Tensor last_places(const Batch& batch) {
-    return (batch.lengths - 1).to(batch.held().device(), /*non_blocking=*/true);
-  }
-  /// [n, tokens, d] → of each text the token at its place, [n, 1, d]
-  template <class T>
-  static T one_token(const T& h, const at::Tensor& places) {
-    return autodiff::as_tokens(autodiff::token_at(h, places));
-  }
-
-  /// Answers' tokens and the text's, int64 [n, places + tokens]; the first place is the text's last token.
-  static at::Tensor line_of(const Batch& batch) {
-    if (batch.in_line() == 0) return batch.inputs;
-    const auto last = batch.inputs.gather(1, last_places(batch).unsqueeze(1));
-    return at::cat({last, batch.decoder.narrow(1, 1, batch.in_line() - 1), batch.inputs}, 1);
-  }
-  static autodiff::Packing with_places(autodiff::Packing packing, std::int64_t places) {
-    if (!packing) return packing;
-    for (auto& length : packing.lengths) length += places;
-    packing.tokens += places;
-    return packing;
-  }
-  /// Where each of them stands in the text and the answer behind it, int64 [n, places + tokens].
-  static at::Tensor positions_of(const Batch& batch) {
-    const auto depth = batch.sees.sum(2) - 1;
-    const auto of_text = at::arange(batch.tokens(), depth.options()).expand({batch.size(), batch.tokens()});
-    return at::cat({last_places(batch).unsqueeze(1) + depth, of_text}, 1);
-  }
-  /// The positions of all rows, or of those that packing leaves.
-  static at::Tensor by_rows(const at::Tensor& positions, const autodiff::Packing& packing) {
-    if (!packing || !positions.defined()) return positions.defined() ? positions.flatten() : positions;
-    std::vector<at::Tensor> rows;
-    for (std::int64_t i = 0; i < positions.size(0); ++i)
-      rows.push_back(positions[i].narrow(0, 0, packing.lengths[static_cast<std::size_t>(i)]));
-    return at::cat(rows);
-  }
-  /// [n, places + tokens, places + tokens], or of the places alone as queries, [n, places, places + tokens].
-  /// A place sees those on the way to it, and the text before its last token, which the first place is.
-  static at::Tensor mask_of_answers(const Batch& batch, const at::Tensor& positions, std::int64_t window,
-                                    bool of_places, const at::TensorOptions& options) {
-    const auto n = batch.size(), places = batch.in_line(), tokens = batch.tokens();
-    const auto text = at::arange(tokens, positions.options());
-    const auto before_last = text.unsqueeze(0).lt(last_places(batch).unsqueeze(1)).unsqueeze(1);
-    auto sees = at::cat({batch.sees, before_last.expand({n, places, tokens})}, 2);
-    if (!of_places) {
-      const auto causal = text.unsqueeze(0).le(text.unsqueeze(1)).expand({n, tokens, tokens});
-      const auto never = at::zeros({n, tokens, places}, causal.options());
-      sees = at::cat({sees, at::cat({never, causal}, 2)}, 1);
-    }
-    if (window > 0) {
-      const auto of_queries = of_places ? positions.narrow(1, 0, places) : positions;
-      sees = sees.logical_and((of_queries.unsqueeze(2) - positions.unsqueeze(1)).lt(window));
-    }
-    return at::zeros(sees.sizes(), options)
-        .masked_fill_(sees.logical_not(), -std::numeric_limits<double>::infinity());
-  }
-
-  /// [tokens, tokens]: −∞ for keys behind the query or out of its window.
-  static at::Tensor mask_of_all(std::int64_t tokens, std::int64_t window, const at::TensorOptions& options) {
-    const auto never = at::full({tokens, tokens}, -std::numeric_limits<double>::infinity(), options);
-    const auto behind = never.triu(1);
-    return window > 0 && window < tokens ? behind + never.tril(-window) : behind;
-  }
-  /// [n, 1, tokens], the query being each text's last token.
-  static at::Tensor mask_of_last(const Batch& batch, std::int64_t window, const at::TensorOptions& options) {
-    const auto place = at::arange(batch.tokens(), at::kLong).unsqueeze(0);
-    const auto last = batch.lengths.unsqueeze(1) - 1;
-    auto hidden = place > last;
-    if (window > 0) hidden = hidden.logical_or(place <= last - window);
-    return at::zeros(hidden.sizes(), options.device(at::kCPU))
-        .masked_fill_(hidden, -std::numeric_limits<double>::infinity())
-        .unsqueeze(1)
-        .to(options.device(), /*non_blocking=*/true);
-  }
-
   Config config_;
   std::string config_json_;
   Files beside_;
@@ -376,19 +300,6 @@ Config defaults_of(const Family& family) {
     config.tokens = family.model_type == "gemma2" ? 8192 : 131072;
   }
   return config;
-}
-
-void read_names(const nlohmann::json& json, const Keys& keys, const Family& family, Config& config) {
-  const auto name = std::string(family.name);
-  config.architecture = name + "ForCausalLM";
-  if (!keys.has("architectures")) return;
-  const auto& named = json["architectures"];
-  // Where embeddings are tied, a model with a head of labels has all that is read.
-  const bool of_labels = named == nlohmann::json::array({name + "ForSequenceClassification"});
-  if (named != nlohmann::json::array({config.architecture}) &&
-      !(of_labels && keys.flag("tie_word_embeddings", config.tied)))
-    keys.refuse("architectures is " + named.dump().substr(0, 80) + "; expected [\"" + config.architecture +
-                "\"], a model with its vocabulary");
 }
 
 void read_shape(const nlohmann::json& json, const Keys& keys, const Family& family, Config& config) {
@@ -530,31 +441,39 @@ void read_rotary(const nlohmann::json& json, const Keys& keys, const Family& fam
   config.rotary_of_windows = of(part("sliding_attention"), local);
 }
 
-/// The tokens that end a text that is generated: a number or a list, as generation_config.json names them, or
-/// where it names none, config.json.
+}  // namespace
+
 std::vector<std::int64_t> ends_of(const nlohmann::json& json, const Keys& keys, const Files& beside) {
-  const auto named = [](const nlohmann::json& of) {
-    const auto found = of.is_object() ? of.value("eos_token_id", nlohmann::json()) : nlohmann::json();
-    return found.is_array() || found.is_null() ? found : nlohmann::json::array({found});
+  const auto named = [](const nlohmann::json& file) {
+    const auto tokens = file.is_object() ? file.value("eos_token_id", nlohmann::json()) : nlohmann::json();
+    return tokens.is_array() || tokens.is_null() ? tokens : nlohmann::json::array({tokens});
   };
   const char* file = "generation_config.json";
-  auto told = beside.empty() ? nlohmann::json()
-                             : named(nlohmann::json::parse(beside.begin()->second, nullptr, false));
-  if (told.empty()) {
+  auto tokens = beside.empty() ? nlohmann::json()
+                               : named(nlohmann::json::parse(beside.begin()->second, nullptr, false));
+  if (tokens.empty()) {
     file = "config.json";
-    told = named(json);
+    tokens = named(json);
   }
   std::vector<std::int64_t> ends;
-  for (const auto& end : told) {
-    if (!end.is_number_integer())
-      keys.refuse("eos_token_id of " + std::string(file) + " holds " + end.dump().substr(0, 80) +
+  for (const auto& token : tokens) {
+    if (!token.is_number_integer())
+      keys.refuse("eos_token_id of " + std::string(file) + " holds " + token.dump().substr(0, 80) +
                   "; expected tokens");
-    ends.push_back(end.get<std::int64_t>());
+    ends.push_back(token.get<std::int64_t>());
   }
   return ends;
 }
 
-}  // namespace
+void require_vocabulary(const nlohmann::json& json, const Keys& keys, const std::string& architecture,
+                        const std::string& of_labels, bool tied) {
+  if (!keys.has("architectures")) return;
+  const auto& named = json["architectures"];
+  const auto is = [&](const std::string& name) { return named == nlohmann::json::array({name}); };
+  if (!is(architecture) && !(is(of_labels) && tied))
+    keys.refuse("architectures is " + named.dump().substr(0, 80) + "; expected [\"" + architecture +
+                "\"], a model with its vocabulary");
+}
 
 std::unique_ptr<Encoder> make_decoder(const nlohmann::json& json, const std::string& where,
                                       const std::filesystem::path& folder) {
@@ -563,7 +482,10 @@ std::unique_ptr<Encoder> make_decoder(const nlohmann::json& json, const std::str
   const auto& family =
       *std::find_if(families.begin(), families.end(), [&](const Family& f) { return f.model_type == type; });
   auto config = defaults_of(family);
-  read_names(json, keys, family, config);
+  const auto name = std::string(family.name);
+  config.architecture = name + "ForCausalLM";
+  require_vocabulary(json, keys, config.architecture, name + "ForSequenceClassification",
+                     keys.flag("tie_word_embeddings", config.tied));
   read_shape(json, keys, family, config);
   read_activation(keys, family, config);
   read_switches(json, keys, family, config);
@@ -571,9 +493,9 @@ std::unique_ptr<Encoder> make_decoder(const nlohmann::json& json, const std::str
   read_rotary(json, keys, family, config);
   auto beside = generation_config(folder);
   config.ends = ends_of(json, keys, beside);
-  auto own = json;  // its folders hold no head of labels
-  if (keys.has("architectures")) own["architectures"] = nlohmann::json::array({config.architecture});
-  return std::make_unique<Decoder>(std::move(config), own.dump(2) + "\n", std::move(beside));
+  auto as_written = json;  // its folders hold no head of labels
+  if (keys.has("architectures")) as_written["architectures"] = nlohmann::json::array({config.architecture});
+  return std::make_unique<Decoder>(std::move(config), as_written.dump(2) + "\n", std::move(beside));
 }
 
 }  // namespace taugrid::models

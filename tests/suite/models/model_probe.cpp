@@ -24,12 +24,15 @@ using autodiff::Recorded;
 
 namespace {
 
-/// A flat vector from tensors named PREFIX + parameter name.
+/// A flat vector from tensors named PREFIX + parameter name, as checkpoints hold them.
 at::Tensor gather(const autodiff::Layout& layout, const store::TensorFile& in, const std::string& prefix) {
   auto flat = at::zeros({layout.size()}, in.tensors.at("scale").options());
   const auto views = layout.parameter_views(flat);
-  for (std::size_t i = 0; i < views.size(); ++i)
-    views[i].copy_(in.tensors.at(prefix + layout.parameters()[i].name));
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const auto& parameter = layout.parameters()[i];
+    const auto& stored = in.tensors.at(prefix + parameter.name);
+    views[i].copy_(parameter.transposed ? stored.t() : stored);
+  }
   return flat;
 }
 
@@ -37,7 +40,9 @@ void scatter(const autodiff::Layout& layout, store::TensorFile& out, const std::
              const at::Tensor& flat) {
   const auto views = layout.parameter_views(flat.contiguous());
   for (std::size_t i = 0; i < views.size(); ++i) {
-    out.tensors[prefix + layout.parameters()[i].name] = views[i].clone();
+    const auto& parameter = layout.parameters()[i];
+    out.tensors[prefix + parameter.name] =
+        (parameter.transposed ? views[i].t() : views[i]).clone(at::MemoryFormat::Contiguous);
   }
 }
 
