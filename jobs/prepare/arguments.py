@@ -218,7 +218,7 @@ number of tokens, all of which are learnt and scored; with --answers first the f
 no other word may begin with. With --score acc_norm classes are compared by log p divided by the letters of the answer,
 as lm-evaluation-harness has it.
 
-A decoder (model_type llama, mistral, qwen2, qwen3, gemma2 or gemma3_text) has such prompts too, and is read at
+A decoder (model_type llama, mistral, qwen2, qwen3, gemma2, gemma3_text or gpt2) has such prompts too, and is read at
 that prompt's last token by the first token of each word, or with --answers whole by all of them, without an end:
 
   --prompt "Review: {text}\\nSentiment:" --words 1=positive 0=negative

@@ -21,6 +21,7 @@ std::map<std::string, Factory>& factories() {
                                                {"convnext", make_convnext},
                                                {"gemma2", make_decoder},
                                                {"gemma3_text", make_decoder},
+                                               {"gpt2", make_gpt2},
                                                {"llama", make_decoder},
                                                {"mistral", make_decoder},
                                                {"mlp", make_mlp},

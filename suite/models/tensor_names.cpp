@@ -15,8 +15,9 @@ namespace {
 struct Tied {
   std::string_view double_of, name;
 };
-constexpr std::array<Tied, 8> tied = {{
+constexpr std::array<Tied, 9> tied = {{
     {"model.embed_tokens.weight", "lm_head.weight"},
+    {"transformer.wte.weight", "lm_head.weight"},
     {"shared.weight", "encoder.embed_tokens.weight"},
     {"shared.weight", "decoder.embed_tokens.weight"},
     {"shared.weight", "lm_head.weight"},

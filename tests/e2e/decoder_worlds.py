@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Small decoders that a test trains for some seconds, a Gemma 2 and a Llama, with prompts and an experiment each."""
+"""Small decoders that a test trains for some seconds, a Gemma 2, a Llama and a GPT-2, with prompts and an experiment
+each."""
 
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,13 @@ def gemma_world(folder: Path) -> PromptWorld:
     """All stages are trained, in every regime and by methods that take data."""
     world = world_of(folder, "gemma2", **GEMMA)
     world.experiment.write_text(named(EVERY))
+    return world
+
+
+def gpt2_world(folder: Path) -> PromptWorld:
+    """The same, of a model whose matrices lie transposed in its checkpoints, with a regime of low rank."""
+    world = world_of(folder, "gpt2")
+    world.experiment.write_text(named(EVERY.replace('"attention"]', '"attention", "lora"]\nlora_rank = 2')))
     return world
 
 

@@ -95,7 +95,7 @@ def write_t5(folder: Path, words: list[str], **config: object) -> Path:
 
 
 def write_decoder(folder: Path, words: list[str], kind: str = "llama", ends: str = "", **config: object) -> Path:
-    """Writes a random LlamaForCausalLM or Qwen2ForCausalLM with a byte-level tokenizer that knows these words, with and
+    """Writes a random LlamaForCausalLM, or one of another kind, with a byte-level tokenizer that knows these words, with and
     without a space before them, and puts <s> before a text, and perhaps `ends` behind it."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers

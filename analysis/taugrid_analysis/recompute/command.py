@@ -28,6 +28,7 @@ ARCHITECTURES = (
     "Qwen3ForCausalLM",
     "Gemma2ForCausalLM",
     "Gemma3ForCausalLM",
+    "GPT2LMHeadModel",
     "ViTModel",
     "ViTForImageClassification",
     "ConvNextModel",

@@ -7,6 +7,7 @@ Answers of several tokens are read behind it, each token at the one before.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -17,15 +18,20 @@ from torch.func import functional_call
 from transformers import PreTrainedConfig
 
 # ministral: what transformers calls a Mistral whose config.json has layer_types.
-TYPES = ("llama", "mistral", "ministral", "qwen2", "qwen3", "gemma2", "gemma3_text")
+TYPES = ("llama", "mistral", "ministral", "qwen2", "qwen3", "gemma2", "gemma3_text", "gpt2")
 SPACE = "decoder's output at the last token"
-WORDS, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+WORDS, HEAD = ("model.embed_tokens.weight", "transformer.wte.weight"), "lm_head.weight"
+EMBEDDINGS = [*WORDS, "transformer.wpe.weight"]
+BEHIND = ["model.norm.weight", "transformer.ln_f.weight", "transformer.ln_f.bias", HEAD]
 INNER = [
     "input_layernorm",
     *("q_proj.weight", "q_proj.bias", "k_proj.weight", "v_proj.weight", "k_proj.bias", "v_proj.bias"),
     *("q_norm", "k_norm", "o_proj.weight", "o_proj.bias", "post_attention_layernorm"),
     *("pre_feedforward_layernorm", "gate_proj.weight", "up_proj.weight", "gate_proj.bias", "up_proj.bias"),
     *("down_proj.weight", "down_proj.bias", "post_feedforward_layernorm"),
+    # GPT-2's
+    *("ln_1.weight", "ln_1.bias", "c_attn.weight", "c_attn.bias", "attn.c_proj.weight", "attn.c_proj.bias"),
+    *("ln_2.weight", "ln_2.bias", "c_fc.weight", "c_fc.bias", "mlp.c_proj.weight", "mlp.c_proj.bias"),
 ]
 
 
@@ -39,10 +45,18 @@ def encode(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tens
 
 
 def _states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor) -> Tensor:
-    weights = {name.removeprefix("model."): v for name, v in p.items() if name.startswith("model.")}
+    body = "transformer" if hasattr(model, "transformer") else "model"
+    weights = {name.removeprefix(f"{body}."): v for name, v in p.items() if name.startswith(f"{body}.")}
     given = {"input_ids": ids, "use_cache": False}
-    hidden: Tensor = functional_call(model.get_submodule("model"), weights, (), given).last_hidden_state
+    hidden: Tensor = functional_call(model.get_submodule(body), weights, (), given).last_hidden_state
     return hidden
+
+
+def stages(model: Any) -> list[torch.nn.Module]:
+    """What gives the state behind the embeddings, then every layer."""
+    if hasattr(model, "transformer"):
+        return [model.transformer.drop, *model.transformer.h]  # positions are added before the dropout
+    return [model.model.embed_tokens, *model.model.layers]
 
 
 def start(model: torch.nn.Module) -> int:
@@ -59,8 +73,12 @@ def states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tens
 
 def word_rows(p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
     """Rows of the head, or of the embeddings where it is them, and no biases."""
-    rows = p[HEAD if HEAD in p else WORDS][words]
+    rows = vocabulary(p)[words]
     return rows, rows.new_zeros(len(words))
+
+
+def vocabulary(p: dict[str, Tensor]) -> Tensor:
+    return p[next(name for name in (HEAD, *WORDS) if name in p)]
 
 
 def capped(config: PreTrainedConfig, logits: Tensor) -> Tensor:
@@ -70,7 +88,7 @@ def capped(config: PreTrainedConfig, logits: Tensor) -> Tensor:
 
 
 def _layer(name: str) -> int | None:
-    match = re.match(r"model\.layers\.(\d+)\.", name)
+    match = re.match(r"(?:model\.layers|transformer\.h)\.(\d+)\.", name)
     return int(match[1]) if match else None
 
 
@@ -80,17 +98,20 @@ def stage(name: str, config: PreTrainedConfig) -> int:
     layer = _layer(name)
     if layer is not None:
         return layer + 1
-    return 0 if name == WORDS else int(settings.num_hidden_layers) + 1
+    return 0 if name in EMBEDDINGS else int(settings.num_hidden_layers) + 1
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """The parameters as θ holds them: embeddings, layers, the last norm, a head of its own."""
+    """The parameters as θ holds them: embeddings, layers, the last norm, a head of its own.
+
+    θ has GPT-2's matrices as [out, in], which its checkpoints and transformers hold as [in, out].
+    """
 
     def place(name: str) -> tuple[int, int]:
         layer = _layer(name)
         if layer is not None:
             return layer, next(i for i, part in enumerate(INNER) if f".{part}" in name)
-        return (-1, 0) if name == WORDS else (1_000_000, int(name == HEAD))
+        return (-1, EMBEDDINGS.index(name)) if name in EMBEDDINGS else (1_000_000, BEHIND.index(name))
 
     return sorted(names, key=place)
 
@@ -102,11 +123,14 @@ def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tens
     theta = {}
     for name in in_order(parameters):
         values = torch.zeros(parameters[name].shape, dtype=torch.float32)
-        if name.endswith("norm.weight"):
+        onto_residuals = name.endswith(".c_proj.weight")  # GPT-2's
+        if re.search(r"(norm|ln_\w)\.weight$", name):
             values.fill_(float(not settings.model_type.startswith("gemma")))
         elif name.endswith("weight"):
-            values.normal_(0, settings.initializer_range, generator=generator)
-        if name == WORDS and settings.pad_token_id is not None and settings.pad_token_id >= 0:
+            deviation = settings.initializer_range
+            deviation /= math.sqrt(2 * settings.num_hidden_layers) if onto_residuals else 1
+            values.normal_(0, deviation, generator=generator)
+        if name == WORDS[0] and settings.pad_token_id is not None and settings.pad_token_id >= 0:
             values[settings.pad_token_id] = 0
         theta[name] = values
     return theta

@@ -61,7 +61,7 @@ def load(folder: Path, of_texts: bool, weights: bool = True) -> Any:
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         expected = (
-            "a BERT, a RoBERTa, a T5 or a decoder (Llama, Mistral, Qwen, Gemma)"
+            "a BERT, a RoBERTa, a T5 or a decoder (Llama, Mistral, Qwen, Gemma, GPT-2)"
             if of_texts
             else "a CLIP image tower, a ViT, a ConvNeXt, a ResNet or an MLP"
         )
@@ -187,7 +187,8 @@ class Oracle:
             every = [*ordered, *self.stored_statistics.values()]
         else:
             names = (texts if self.of_texts else draws).in_order(self.theta0)
-            every = [self.theta0[name] for name in names]
+            theta0 = texts.as_linear(self.model, self.theta0) if self.of_texts else self.theta0
+            every = [theta0[name].contiguous() for name in names]
         return fingerprint(b"".join(tensor.float().numpy().tobytes() for tensor in every))
 
     def random_theta(self) -> Parameters:

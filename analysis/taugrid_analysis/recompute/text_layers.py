@@ -36,7 +36,7 @@ def stages(model: Any) -> list[torch.nn.Module]:
         return [model.encoder.embed_tokens, *model.encoder.block, *model.decoder.block]
     config: Any = model.config
     if config.model_type in decoder.TYPES:
-        return [model.model.embed_tokens, *model.model.layers]
+        return decoder.stages(model)
     inside = getattr(model, config.model_type, model)  # of a masked language model
     return [inside.embeddings, *inside.encoder.layer]
 

@@ -29,6 +29,7 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     PreTrainedConfig,
 )
+from transformers.pytorch_utils import Conv1D
 
 from taugrid_analysis.recompute import decoder, t5
 from taugrid_analysis.recompute.answers import targets
@@ -85,6 +86,8 @@ def load(folder: Path, weights: bool = True) -> torch.nn.Module:
         loaded = make(AutoModelForSeq2SeqLM)
     elif is_decoder(folder):
         loaded = make(AutoModelForCausalLM)
+        if loaded.config.model_type == "gpt2":
+            loaded.config.pad_token_id = None  # it would look for this token in what is mapped over
     elif masked(folder):
         loaded = make(AutoModelForMaskedLM)
         if not loaded.config.tie_word_embeddings:  # its decoder has biases of its own
@@ -167,8 +170,17 @@ def word_rows(model: torch.nn.Module, p: dict[str, Tensor], words: Tensor) -> tu
 
 def vocabulary(p: dict[str, Tensor]) -> Tensor:
     """The rows that a decoder is read by: a head, or the embeddings."""
-    names = ("lm_head.weight", "shared.weight", decoder.WORDS)
-    return p[next(name for name in names if name in p)]
+    return p["shared.weight"] if "shared.weight" in p and decoder.HEAD not in p else decoder.vocabulary(p)
+
+
+def as_linear(model: torch.nn.Module, theta: dict[str, Tensor]) -> dict[str, Tensor]:
+    """GPT-2's matrices [in, out] as [out, in], as θ has them, and back; others as they are."""
+
+    def is_turned(name: str) -> bool:
+        module, _, part = name.rpartition(".")
+        return part == "weight" and isinstance(model.get_submodule(module), Conv1D)
+
+    return {name: values.T if is_turned(name) else values for name, values in theta.items()}
 
 
 PARTS = ("word_embeddings", "position_embeddings", "token_type_embeddings", "embeddings.LayerNorm")
@@ -198,7 +210,7 @@ def in_order(names: Iterable[str]) -> list[str]:
     names = list(names)
     if "shared.weight" in names:
         return t5.in_order(names)
-    if decoder.WORDS in names:
+    if any(name in decoder.WORDS for name in names):
         return decoder.in_order(names)
 
     def place(name: str) -> tuple[int, int, bool]:

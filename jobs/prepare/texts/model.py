@@ -28,6 +28,7 @@ DECODERS = {  # what transformers takes for the vocabulary and the longest text 
     "qwen3": (151936, 32768),
     "gemma2": (256000, 8192),
     "gemma3_text": (262208, 131072),
+    "gpt2": (50257, 1024),
 }
 TYPES = ("bert", "roberta", "t5", *DECODERS)
 TOKENS_MOST = 128  # of a label sentence
@@ -168,7 +169,7 @@ class TextModel:
             raise InputError(f"{path}: has {words} tokens; expected at most the model's vocabulary of {rows}")
         self.rows = rows
         offset = 0 if kind != "roberta" else whole_number(*numbers, "pad_token_id", 1, 0) + 1
-        name = "n_positions" if self.is_t5 else "max_position_embeddings"
+        name = "n_positions" if kind in ("t5", "gpt2") else "max_position_embeddings"
         self.tokens_most = whole_number(*numbers, name, usual_places) - offset
         self.tells_types = not self.answers_behind and whole_number(*numbers, "type_vocab_size", 2) > 1
         self.unknown = next((t for w in UNKNOWN if (t := self.tokenizer.token_to_id(w)) is not None), -1)

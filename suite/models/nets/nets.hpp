@@ -46,6 +46,10 @@ std::unique_ptr<Encoder> make_bert(const nlohmann::json& config, const std::stri
 std::unique_ptr<Encoder> make_decoder(const nlohmann::json& config, const std::string& where,
                                       const std::filesystem::path& folder);
 
+/// GPT-2, read as the other decoders (Hugging Face: GPT2LMHeadModel).
+std::unique_ptr<Encoder> make_gpt2(const nlohmann::json& config, const std::string& where,
+                                   const std::filesystem::path& folder);
+
 /// A multilayer perceptron over a picture's numbers, with torchvision.ops.MLP's names.
 std::unique_ptr<Encoder> make_mlp(const nlohmann::json& config, const std::string& where,
                                   const std::filesystem::path& folder);

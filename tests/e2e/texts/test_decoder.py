@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Decoders from end to end: a small Gemma 2 and a small Llama that this test trains, read at a prompt's last token, all
-numbers again by transformers, and on the rehearsal device."""
+"""Decoders from end to end: a small Gemma 2, a Llama and a GPT-2 that this test trains, read at a prompt's last token,
+all numbers again by transformers, and on the rehearsal device."""
 
 from pathlib import Path
 
@@ -10,8 +10,9 @@ import pytest
 import rehearsal
 import torch
 from compare import assert_close, differing, numbers
-from decoder_worlds import gemma_world, llama_world
+from decoder_worlds import gemma_world, gpt2_world, llama_world
 from launch import measure
+from peft import PeftModel
 from text_worlds import PromptWorld, again, assert_answers_are_learnt, changed_tensors, refused_in_one_line, with_masks
 from transformers import AutoModelForCausalLM
 
@@ -19,6 +20,11 @@ from transformers import AutoModelForCausalLM
 @pytest.fixture(scope="session")
 def gemma(tmp_path_factory: pytest.TempPathFactory) -> PromptWorld:
     return gemma_world(tmp_path_factory.mktemp("gemma"))
+
+
+@pytest.fixture(scope="session")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> PromptWorld:
+    return gpt2_world(tmp_path_factory.mktemp("gpt2"))
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +36,13 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> PromptWorld:
 def done(gemma: PromptWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run") / "reference"
     measure(gemma.experiment, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def transposed(gpt2: PromptWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("transposed") / "run"
+    measure(gpt2.experiment, folder)
     return folder
 
 
@@ -51,6 +64,26 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
 def test_attention_is_all_attention_and_nothing_else(gemma: PromptWorld, done: Path) -> None:
     names, changed = changed_tensors(gemma, done, "attention")
     assert changed == {name for name in names if ".self_attn." in name}
+
+
+def test_matrices_that_files_hold_transposed(gpt2: PromptWorld, transposed: Path, tmp_path: Path) -> None:
+    """In every group, by methods that take data, and where vectors are read from files a part at a time."""
+    assert_answers_are_learnt(transposed, "GPT2LMHeadModel", ("standard", "linear", "attention"))
+    again(transposed)
+    names, changed = changed_tensors(gpt2, transposed, "attention")
+    assert changed == {name for name in names if ".attn.c_" in name and name.endswith("weight")}
+    parts = numbers(measure(gpt2.experiment, tmp_path / "parts", "--set", "run.memory=1e-5"))
+    assert_close(numbers(transposed / "results.h5"), parts)
+
+
+def test_an_adapter_of_transposed_layers_is_what_peft_loads(transposed: Path, gpt2: PromptWorld) -> None:
+    folder = transposed / "checkpoints" / "lora" / "topics"
+    base = AutoModelForCausalLM.from_pretrained(gpt2.folder / "model")
+    before = {name: values.clone() for name, values in base.state_dict().items()}
+    adapted = PeftModel.from_pretrained(base, folder / "adapter").merge_and_unload().state_dict()
+    whole = AutoModelForCausalLM.from_pretrained(folder).state_dict()
+    assert any(not torch.equal(values, before[name]) for name, values in whole.items())
+    assert all(torch.allclose(adapted[name], values, atol=1e-6) for name, values in whole.items())
 
 
 def test_a_run_whose_lower_layers_are_frozen_holds_computed_again(llama: PromptWorld, frozen: Path) -> None:

@@ -40,6 +40,11 @@ def qwen2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_decoder(tmp_path_factory.mktemp("qwen2"), KNOWN, "qwen2")
 
 
+@pytest.fixture(scope="session")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_decoder(tmp_path_factory.mktemp("gpt2"), KNOWN, "gpt2")
+
+
 def packed(tmp_path: Path, model: Path, *arguments: str) -> h5py.File:
     source = write_tsv(tmp_path / "mood.tsv", table())
     call = ["text", str(source), *MOODS, "--model", str(model), "--out", str(tmp_path / "out"), "--replace"]
@@ -47,7 +52,7 @@ def packed(tmp_path: Path, model: Path, *arguments: str) -> h5py.File:
     return h5py.File(tmp_path / "out" / "mood.h5")
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "gpt2"])
 def test_prompts_are_as_transformers_makes_them(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     model: Path = request.getfixturevalue(kind)
     theirs = AutoTokenizer.from_pretrained(model)

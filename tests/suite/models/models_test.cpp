@@ -263,8 +263,8 @@ TEST(Checkpoint, BadFilesGetOneLine) {
   expect(original.to(at::kInt), "type");
   expect(at::full_like(original, std::nan("")), "NaN");
   expect({}, "missing");
-  std::ofstream(folder / "config.json") << R"({"model_type": "gpt2"})";
-  EXPECT_NE(message_of(read).find("model_type is 'gpt2'"), std::string::npos);
+  std::ofstream(folder / "config.json") << R"({"model_type": "phi3"})";
+  EXPECT_NE(message_of(read).find("model_type is 'phi3'"), std::string::npos);
   std::filesystem::remove_all(folder);
 }
 

@@ -95,6 +95,9 @@ CASES = {
                                                                               "rope_theta": 1e4}}}, {
         "rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": {"rope_type": "linear", "factor": 8.0},
         "sliding_window_pattern": 3}),
+    "gpt2": Switches("gpt2"),
+    "gpt2_untied_with_another_mlp": Switches("gpt2", {"tie_word_embeddings": False, "n_inner": 20,
+                                                      "activation_function": "relu", "layer_norm_epsilon": 1e-3}),
 }
 
 
@@ -161,7 +164,7 @@ def test_every_quantity_agrees_and_the_folder_comes_back(name: str, tmp_path: Pa
         assert before == after
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2"])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2"])
 def test_padding_on_the_left_gives_the_same(name: str, tmp_path: Path) -> None:
     """As many programs pad decoders, with positions that begin at the first token."""
     world = World(CASES[name], tmp_path)
@@ -207,6 +210,20 @@ def test_a_head_of_labels_is_passed_over_and_a_double_must_be_equal(tmp_path: Pa
     assert torch.equal(world.probe()["encoded"], before)
 
 
+def test_gpt2s_of_the_hub_have_masks_and_names_without_their_beginning(tmp_path: Path) -> None:
+    world = World(CASES["gpt2"], tmp_path)
+    before = world.probe()["encoded"]
+    path = tmp_path / "theirs" / "model.safetensors"
+    tensors = {name.removeprefix("transformer."): v for name, v in load_file(path).items()}
+    mask = torch.ones(64, 64).tril()[None, None]
+    save_file({**tensors, "h.0.attn.bias": mask}, path)
+    assert torch.equal(world.probe()["encoded"], before)
+    save_file({**tensors, "h.0.attn.bias": mask.mT.contiguous()}, path)
+    assert_refused(world, "h.0.attn.bias is not what config.json gives")
+    save_file({**tensors, "h.0.attn.c_attn.weight": tensors["h.0.attn.c_attn.weight"].T.contiguous()}, path)
+    assert_refused(world, "c_attn.weight has shape [48, 16]; expected [16, 48]")
+
+
 def assert_refused(world: World, named: str) -> None:
     save_file({"ids": world.ids, "lengths": world.lengths}, world.folder / "in.safetensors")
     done = subprocess.run([PROBE, world.folder / "theirs", world.folder / "in.safetensors",
@@ -245,6 +262,13 @@ def assert_refused(world: World, named: str) -> None:
     ("gemma3", {"attn_logit_softcapping": 5.0}, "attn_logit_softcapping"),
     ("gemma2", {"hidden_activation": "relu"}, "hidden_activation is 'relu'"),
     ("mistral", {"sliding_window": 0}, "sliding_window is 0"),
+    ("gpt2", {"n_head": 3}, "n_embd is not a multiple of n_head"),
+    ("gpt2", {"activation_function": "mish"}, "activation_function is 'mish'; expected gelu_new"),
+    ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights is false"),
+    ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
+    ("gpt2", {"add_cross_attention": True}, "add_cross_attention is true"),
+    ("gpt2", {"architectures": ["GPT2Model"]}, 'expected ["GPT2LMHeadModel"]'),
+    ("gpt2", {"n_positions": 32}, "wpe.weight has shape [64, 16]; expected [32, 16]"),
 ])
 def test_what_is_no_such_model_is_refused_in_one_line(tmp_path: Path, name: str, change: dict, named: str) -> None:
     world = World(CASES[name], tmp_path)

@@ -14,7 +14,7 @@ from taugrid_analysis.recompute.oracle import Oracle
 
 # Names of weights: CLIP's, BERT's, ViT's, ConvNeXt's, perceptrons', T5's, whose biases of attention are by
 # the distance of tokens.
-ATTENTION = r"\bself_attn\.|\battention\.(self|attention|output\.dense)\.|Attention\.[qkvo]\."
+ATTENTION = r"\b(self_)?attn\.|\battention\.(self|attention|output\.dense)\.|Attention\.[qkvo]\."
 MLP = r"\bmlp\.|\d\.(intermediate|output)\.dense\.|\bDenseReluDense\.|\bpwconv[12]\.|^\d+\."
 RELATIVE = r"\brelative_attention_bias\."
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, grad_and_value, jacrev, vmap
 from torch.nn.functional import log_softmax
+from transformers.pytorch_utils import Conv1D
 
 from taugrid_analysis.quantities.merging import masks
 from taugrid_analysis.quantities.merging.oracle_models import Model
@@ -120,7 +121,7 @@ def layer_grams(model: Model, given: Inputs) -> Parameters:
         x = given(t)
         hooks = []
         for module, layer in oracle.model.named_modules():
-            if not isinstance(layer, torch.nn.Linear):
+            if not isinstance(layer, torch.nn.Linear | Conv1D):
                 continue
 
             def see(
@@ -142,7 +143,10 @@ def layer_grams(model: Model, given: Inputs) -> Parameters:
 
 
 def regmean(models: list[Model], settings: Settings, given: Inputs) -> Parameters:
-    every, grams = [model.tau for model in models], [layer_grams(model, given) for model in models]
+    every, grams = (
+        [texts.as_linear(model.oracle.model, model.tau) for model in models],
+        [layer_grams(model, given) for model in models],
+    )
     merged = {key: torch.stack([tau[key] for tau in every]).mean(0) for key in every[0]}
     for key in grams[0]:
         scaled = [
@@ -159,7 +163,7 @@ def regmean(models: list[Model], settings: Settings, given: Inputs) -> Parameter
         merged[key] = (
             merged[key] + (change * scale) @ torch.linalg.pinv(unit, rtol=1e-6, hermitian=True) * scale
         )
-    return merged
+    return texts.as_linear(models[0].oracle.model, merged)
 
 
 def coefficients(models: list[Model], settings: Settings) -> tuple[Tensor, list[float]]:
