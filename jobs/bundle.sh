@@ -16,7 +16,6 @@ levels="${LEVELS:-x86-64 x86-64-v3 x86-64-v4}"
 venv="${TAUGRID_VENV:-.venv}"
 [ -x "$venv/bin/python" ] || { say "there is no $venv/bin/python: run bash jobs/setup.sh first" >&2; exit 2; }
 torch="$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')"
-export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}"
 parts="$(mktemp -d)"
 trap 'rm -rf "$parts"' EXIT
 root="$parts/taugrid"
@@ -27,7 +26,7 @@ for level in $levels; do
   build="build/bundle/$level"
   mkdir -p "$build" "$root/bin/$level"
   if [ ! -e "$build/build.ninja" ]; then
-    cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_CXX_COMPILER_LAUNCHER=ccache \
+    cmake --preset release -B "$build" \
       -DTAUGRID_ENABLE_NATIVE=OFF -DCMAKE_CXX_FLAGS="-march=$level" -DTAUGRID_ENABLE_TESTS=OFF \
       -DTAUGRID_TORCH_ROOT="$torch" >"$build/configure.log" 2>&1 || { tail -n 20 "$build/configure.log" >&2; exit 1; }
   fi

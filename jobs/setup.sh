@@ -81,8 +81,6 @@ if [ ${#archives[@]} -gt 0 ]; then  # each is held against its digest; where all
 fi
 torch="$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')"
 
-# Objects that need LibTorch's precompiled header are found again across build folders with these.
-export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}"
 preset="${TAUGRID_PRESET:-release}"
 build="build/$preset"
 tests=OFF; case " $* " in *" --tests "*) tests=ON ;; esac

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each header of kernels/ and suite/ compiles where nothing was included before it.
 
-    python alone.py SOURCES COMPILE_COMMANDS
+    python alone.py SOURCES BUILD [LAUNCHER…]
 
-SOURCES: the project's folder; COMPILE_COMMANDS: of a build folder, with the options of alone.cpp beside this file.
+SOURCES: the project's folder; BUILD: a build folder, whose compile_commands.json has the options of alone.cpp beside
+this file; LAUNCHER: what the compiler is called by there, such as ccache, which knows the chains that did not change.
 
 One by one the headers take minutes, most of them for what they share. A header that is read after others is alone all
 the same if it includes each of them itself, directly or not. So one source reads a chain of headers, each of which
@@ -16,7 +17,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 BASES = ("suite/study/model.hpp", "ATen/core/Tensor.h", "filesystem")  # precompiled, for headers that include them
@@ -69,35 +69,35 @@ def options(commands: Path) -> list[str]:
             if word not in ("-c", "-o", entry["file"]) and before != "-o"]
 
 
-def main(root: Path, commands: Path) -> int:
-    compiler, within = options(commands), includes(root)
+def main(root: Path, build: Path, launcher: list[str]) -> int:
+    compiler, within = [*launcher, *options(build / "compile_commands.json")], includes(root)
     rest, sources, failed = sorted(within), 0, False
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "source.cpp"
+    folder = build / "tests/headers/chains"  # the same at every call: a launcher's cache knows files by their places
+    folder.mkdir(parents=True, exist_ok=True)
 
-        def compiled(arguments: list[str | Path], names: list[str], path: Path) -> None:
-            nonlocal failed
-            lines = [f'#include "{name}"\n' if name in within else f"#include <{name}>\n" for name in names]
-            path.write_text("".join(lines))
-            done = subprocess.run([*compiler, *arguments, path], capture_output=True, text=True, check=False)
-            if done.returncode:
-                failed = True
-                print(f"{', '.join(names)}:\n{done.stderr}")
+    def compiled(arguments: list[str | Path], names: list[str], path: Path) -> None:
+        nonlocal failed
+        lines = [f'#include "{name}"\n' if name in within else f"#include <{name}>\n" for name in names]
+        path.write_text("".join(lines))
+        done = subprocess.run([*compiler, *arguments, path], capture_output=True, text=True, check=False)
+        if done.returncode:
+            failed = True
+            print(f"{', '.join(names)}:\n{done.stderr}")
 
-        for place, base in enumerate((*BASES, None)):
-            group = [name for name in rest if base is None or base == name or base in within[name]]
-            rest = [name for name in rest if name not in group]
-            before: list[str | Path] = []
-            if base is not None and group:
-                header = Path(folder) / f"base{place}.hpp"
-                compiled(["-x", "c++-header", "-o", f"{header}.gch"], [base], header)
-                before = ["-include", header]
-            for chain in chains([name for name in group if name != base], within):
-                compiled(["-fsyntax-only", *before], chain, source)
-                sources += 1
+    for place, base in enumerate((*BASES, None)):
+        group = [name for name in rest if base is None or base == name or base in within[name]]
+        rest = [name for name in rest if name not in group]
+        before: list[str | Path] = []
+        if base is not None and group:
+            header = folder / f"base{place}.hpp"
+            compiled(["-x", "c++-header", "-o", f"{header}.gch"], [base], header)
+            before = ["-include", header, "-fpch-preprocess"]
+        for chain in chains([name for name in group if name != base], within):
+            compiled(["-c", "-o", folder / "chain.o", *before], chain, folder / f"chain{place}_{sources}.cpp")
+            sources += 1
     print(f"{len(within)} headers in {sources} sources")
     return int(failed)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))

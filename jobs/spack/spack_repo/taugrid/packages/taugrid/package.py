@@ -44,8 +44,10 @@ class Taugrid(CMakePackage, CudaPackage):
     depends_on("tomlplusplus@3:")
     depends_on("yaml-cpp@0.7:")
     depends_on("nlohmann-json@3.11:")
-    depends_on("python@3.11:", type=("build", "link", "run"))
-    depends_on("py-torch@2.11:", type=("build", "link", "run"))
+    depends_on("python@3.11:", type=("build", "run"))
+    # CMake finds and links it. As a dependency of type link its headers, a newer fmt's among them, would stand before
+    # those that spdlog was built with.
+    depends_on("py-torch@2.11:", type=("build", "run"))
     depends_on("googletest@1.12: +gmock", type=("build", "test"), when="+tests")
 
     depends_on("py-torch +cuda +nccl", when="+cuda")
