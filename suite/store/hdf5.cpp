@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "suite/error.hpp"
+#include "suite/store/input_file.hpp"
 #include "suite/store/mapped_file.hpp"
 
 namespace taugrid::store {

@@ -47,13 +47,14 @@ class Taugrid(CMakePackage, CudaPackage):
     depends_on("python@3.11:", type=("build", "run"))
     # CMake finds and links it. As a dependency of type link its headers, a newer fmt's among them, would stand before
     # those that spdlog was built with.
-    depends_on("py-torch@2.11:", type=("build", "run"))
+    of_torch = ("build", "run")
+    depends_on("py-torch@2.11:", type=of_torch)
     depends_on("googletest@1.12: +gmock", type=("build", "test"), when="+tests")
 
-    depends_on("py-torch +cuda +nccl", when="+cuda")
-    depends_on("py-torch ~cuda", when="~cuda")
+    depends_on("py-torch +cuda +nccl", when="+cuda", type=of_torch)
+    depends_on("py-torch ~cuda", when="~cuda", type=of_torch)
     for arch in CudaPackage.cuda_arch_values:
-        depends_on(f"py-torch cuda_arch={arch}", when=f"+cuda cuda_arch={arch}")
+        depends_on(f"py-torch cuda_arch={arch}", when=f"+cuda cuda_arch={arch}", type=of_torch)
         depends_on(f"kokkos +cuda +wrapper cuda_arch={arch}", when=f"+cuda cuda_arch={arch}")
 
     for package in ("numpy", "scipy", "h5py", "pandas", "xarray", "tabulate", "pillow", "matplotlib", "jinja2"):
