@@ -4,9 +4,9 @@
 
     python sources.py SOURCES
 
-Sources that are compiled together (CMAKE_UNITY_BUILD) see each other's includes, so that one may lack its own and nobody
-notices before a build without. Looked at are free functions, of names that one header alone declares and that are no
-method's and no source's own.
+Sources that are compiled together (CMAKE_UNITY_BUILD) see each other's includes, so that one may lack its own and
+nobody notices before a build without. Looked at are free functions, of names that one header alone declares and that
+are no method's and no source's own.
 """
 
 import re
