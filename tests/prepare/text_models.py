@@ -95,8 +95,8 @@ def write_t5(folder: Path, words: list[str], **config: object) -> Path:
 
 
 def write_decoder(folder: Path, words: list[str], kind: str = "llama", ends: str = "", **config: object) -> Path:
-    """Writes a random LlamaForCausalLM, or one of another kind, with a byte-level tokenizer that knows these words, with and
-    without a space before them, and puts <s> before a text, and perhaps `ends` behind it."""
+    """Writes a random LlamaForCausalLM, or one of another kind, with a byte-level tokenizer that knows these words,
+    with and without a space before them, and puts <s> before a text, and perhaps `ends` behind it."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import AutoConfig, AutoModelForCausalLM
