@@ -12,7 +12,7 @@
 # own, or the one that TAUGRID_VENV names. TAUGRID_SKIP_APT=1 where an administrator has installed the former.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-venv="${TAUGRID_VENV:-.venv}"
+venv="$(realpath -ms "${TAUGRID_VENV:-.venv}")"
 lists=(jobs/packages/debian.txt)
 pins=(jobs/packages/python.txt)
 archives=()
@@ -89,7 +89,7 @@ tests=OFF; case " $* " in *" --tests "*) tests=ON ;; esac
 if [ ! -e "$build/build.ninja" ] || { [ "$tests" = ON ] && [ ! -e "$build/.tests" ]; }; then
   say "configuring $build"
   cmake --preset "$preset" -DTAUGRID_ENABLE_TESTS=$tests -DTAUGRID_ENABLE_WERROR="${TAUGRID_WERROR:-OFF}" \
-    -DTAUGRID_TORCH_ROOT="$torch" -DTAUGRID_PYTHON="$PWD/$venv/bin/python" >"$(mkdir -p build; echo "build/configure-$preset.log")" 2>&1 ||
+    -DTAUGRID_TORCH_ROOT="$torch" -DTAUGRID_PYTHON="$venv/bin/python" >"$(mkdir -p build; echo "build/configure-$preset.log")" 2>&1 ||
     { tail -n 20 "build/configure-$preset.log" >&2; exit 1; }
   [ "$tests" = ON ] && touch "$build/.tests"
 fi

@@ -211,7 +211,7 @@ def test_verify_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     results = {row[0]: row[-1] for row in (line.split() for line in lines if not line.startswith("#"))}
     wrong = [name for name, result in results.items() if result == "WRONG"]
     assert last == "# verify: WRONG: " + ", ".join(wrong)
-    assert {"forward", "jvp", "step/standard", "ntk", "hvp/first", "lambda_max/lanczos", "resnet/step", "text/forward",
+    assert {"forward", "jvp", "step/standard", "ntk", "hvp/first", "lambda_max/lanczos", "resnet/ntk", "text/forward",
             "decoder/forward", "decoder/step", "decoder/lambda_max", "fisher", "regmean"} <= set(wrong)
     assert all(results[name] == "ok" for name in ("combine", "merge/ties", "hdf5_write", "storage/packed_read"))
 
