@@ -148,9 +148,7 @@ class Gpt2 final : public Net<Gpt2> {
 
   template <class T>
   T features_of(const Blocks<T>& p, T h, const Given& x, Reach reach) const {
-    const auto places = x.batch.in_line();
-    if (reach == Reach::whole)
-      h = places > 0 ? autodiff::some_tokens(h, 0, places) : autodiff::token_at(h, last_places(x.batch));
+    if (reach == Reach::whole) h = read_of_line(h, x.batch);
     return normed(h, p, norm_, config_.epsilon);
   }
 

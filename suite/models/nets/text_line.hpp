@@ -24,6 +24,14 @@ T one_token(const T& h, const at::Tensor& places) {
   return autodiff::as_tokens(autodiff::token_at(h, places));
 }
 
+/// What is read of a line [n, places + tokens, d]: the answers' places [n, places, d], or without answers the
+/// text's last token [n, d].
+template <class T>
+T read_of_line(const T& h, const Batch& batch) {
+  const auto places = batch.in_line();
+  return places > 0 ? autodiff::some_tokens(h, 0, places) : autodiff::token_at(h, last_places(batch));
+}
+
 /// Answers' tokens and the text's, int64 [n, places + tokens].
 at::Tensor line_of(const Batch& batch);
 
