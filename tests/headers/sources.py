@@ -31,14 +31,15 @@ def code(path: Path) -> str:
 def main(root: Path) -> int:
     within = includes(root)
     sources = sorted([*(root / "kernels").rglob("*.cpp"), *(root / "suite").rglob("*.cpp")])
-    declared = {name: set(FUNCTION.findall(code(root / name))) for name in within}
+    texts = {path: code(path) for path in [*sources, *(root / name for name in within)]}
+    declared = {name: set(FUNCTION.findall(texts[root / name])) for name in within}
     count = Counter(function for functions in declared.values() for function in functions)
-    methods = {name for path in [*sources, *(root / name for name in within)] for name in METHOD.findall(code(path))}
+    methods = {name for text in texts.values() for name in METHOD.findall(text)}
     home = {function: name for name, functions in declared.items() for function in functions
             if count[function] == 1 and len(function) >= LEAST and function not in methods}
     failed = looked_at = 0
     for path in sources:
-        text = code(path)
+        text = texts[path]
         direct = re.findall(r'^#include "([^"]+)"', path.read_text(), re.M)
         seen = set(direct).union(*(within.get(name, set()) for name in direct))
         mine = set(FUNCTION.findall(text))

@@ -18,9 +18,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "suite/models/nets/nets.hpp"
+#include "suite/models/nets/causal_net.hpp"
 #include "suite/models/nets/rotary.hpp"
-#include "suite/models/nets/text_line.hpp"
 #include "suite/models/packing.hpp"
 
 namespace taugrid::models {
@@ -28,7 +27,6 @@ namespace {
 
 using autodiff::Activation;
 using autodiff::Kind;
-using autodiff::Layout;
 
 struct Config {
   std::string architecture;
@@ -56,10 +54,10 @@ struct Linear {
   int bias = -1;
 };
 
-class Decoder final : public Net<Decoder> {
+class Decoder final : public CausalNet<Decoder, Config> {
  public:
   Decoder(Config config, std::string config_json, Files beside)
-      : config_(std::move(config)), config_json_(std::move(config_json)), beside_(std::move(beside)) {
+      : CausalNet(std::move(config), std::move(config_json), std::move(beside)) {
     const auto& c = config_;
     words_ = layout_.add(Kind::embedding, {"model.embed_tokens.weight"}, {c.vocabulary, c.width});
     for (std::int64_t i = 0; i < c.layers; ++i) {
@@ -71,19 +69,8 @@ class Decoder final : public Net<Decoder> {
     read_words_ = c.tied ? words_ : layout_.add(Kind::word_head, {"lm_head.weight"}, {c.vocabulary, c.width});
   }
 
-  const Layout& layout() const override { return layout_; }
   std::string architecture() const override { return config_.architecture; }
-  std::string config_json() const override { return config_json_; }
-  Files beside_config() const override { return beside_; }
-  int stages() const override { return static_cast<int>(config_.layers); }
-  std::int64_t width() const override { return config_.width; }
-  Takes takes() const override { return {.vocabulary = config_.vocabulary, .tokens = config_.tokens}; }
-  int vocabulary_block() const override { return static_cast<int>(read_words_); }
   double logit_cap() const override { return config_.logit_cap; }
-  const char* space() const override { return "decoder's output at the last token"; }
-  bool answers_in_line() const override { return true; }
-  std::int64_t decoder_start() const override { return 0; }  // whatever: the prompt's last token stands there
-  std::vector<std::int64_t> decoder_ends() const override { return config_.ends; }
 
   // The double of tied embeddings, frequencies that early versions of transformers wrote, and a head of
   // labels.
@@ -256,11 +243,7 @@ class Decoder final : public Net<Decoder> {
     return autodiff::linear(x, p[map.weight], p[static_cast<std::size_t>(map.bias)]);
   }
 
-  Config config_;
-  std::string config_json_;
-  Files beside_;
-  Layout layout_;
-  std::size_t words_ = 0, read_words_ = 0, norm_ = 0;
+  std::size_t norm_ = 0;
   std::vector<Layer> layers_;
 };
 
@@ -473,6 +456,11 @@ void require_vocabulary(const nlohmann::json& json, const Keys& keys, const std:
                 "\"], a model with its vocabulary");
 }
 
+std::string as_written(nlohmann::json json, const Keys& keys, const std::string& architecture) {
+  if (keys.has("architectures")) json["architectures"] = nlohmann::json::array({architecture});
+  return json.dump(2) + "\n";
+}
+
 std::unique_ptr<Encoder> make_decoder(const nlohmann::json& json, const std::string& where,
                                       const std::filesystem::path& folder) {
   const Keys keys(json, where);
@@ -491,9 +479,8 @@ std::unique_ptr<Encoder> make_decoder(const nlohmann::json& json, const std::str
   read_rotary(json, keys, family, config);
   auto beside = generation_config(folder);
   config.ends = ends_of(json, keys, beside);
-  auto as_written = json;  // its folders hold no head of labels
-  if (keys.has("architectures")) as_written["architectures"] = nlohmann::json::array({config.architecture});
-  return std::make_unique<Decoder>(std::move(config), as_written.dump(2) + "\n", std::move(beside));
+  auto written = as_written(json, keys, config.architecture);
+  return std::make_unique<Decoder>(std::move(config), std::move(written), std::move(beside));
 }
 
 }  // namespace taugrid::models

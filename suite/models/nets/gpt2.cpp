@@ -16,8 +16,7 @@
 #include <type_traits>
 
 #include "suite/models/nets/affine.hpp"
-#include "suite/models/nets/nets.hpp"
-#include "suite/models/nets/text_line.hpp"
+#include "suite/models/nets/causal_net.hpp"
 #include "suite/models/packing.hpp"
 
 namespace taugrid::models {
@@ -25,7 +24,6 @@ namespace {
 
 using autodiff::Activation;
 using autodiff::Kind;
-using autodiff::Layout;
 
 constexpr const char* architecture_name = "GPT2LMHeadModel";
 
@@ -37,10 +35,10 @@ struct Config {
   std::vector<std::int64_t> ends;  // eos_token_id
 };
 
-class Gpt2 final : public Net<Gpt2> {
+class Gpt2 final : public CausalNet<Gpt2, Config> {
  public:
   Gpt2(Config config, std::string config_json, Files beside)
-      : config_(std::move(config)), config_json_(std::move(config_json)), beside_(std::move(beside)) {
+      : CausalNet(std::move(config), std::move(config_json), std::move(beside)) {
     const auto& c = config_;
     words_ = layout_.add(Kind::embedding, {"transformer.wte.weight"}, {c.vocabulary, c.width});
     positions_ = layout_.add(Kind::embedding, {"transformer.wpe.weight"}, {c.tokens, c.width});
@@ -61,18 +59,7 @@ class Gpt2 final : public Net<Gpt2> {
     read_words_ = c.tied ? words_ : layout_.add(Kind::word_head, {"lm_head.weight"}, {c.vocabulary, c.width});
   }
 
-  const Layout& layout() const override { return layout_; }
   std::string architecture() const override { return architecture_name; }
-  std::string config_json() const override { return config_json_; }
-  Files beside_config() const override { return beside_; }
-  int stages() const override { return static_cast<int>(config_.layers); }
-  std::int64_t width() const override { return config_.width; }
-  Takes takes() const override { return {.vocabulary = config_.vocabulary, .tokens = config_.tokens}; }
-  int vocabulary_block() const override { return static_cast<int>(read_words_); }
-  const char* space() const override { return "decoder's output at the last token"; }
-  bool answers_in_line() const override { return true; }
-  std::int64_t decoder_start() const override { return 0; }  // whatever: the prompt's last token stands there
-  std::vector<std::int64_t> decoder_ends() const override { return config_.ends; }
 
   // The double of tied embeddings, masks that early versions of transformers wrote, and a head of labels.
   bool passes_over(const std::string& tensor) const override {
@@ -173,11 +160,7 @@ class Gpt2 final : public Net<Gpt2> {
     return autodiff::linear(x, p[map.weight], p[map.bias]);
   }
 
-  Config config_;
-  std::string config_json_;
-  Files beside_;
-  Layout layout_;
-  std::size_t words_ = 0, positions_ = 0, read_words_ = 0;
+  std::size_t positions_ = 0;
   Affine norm_;
   std::vector<Layer> layers_;
 };
@@ -225,9 +208,8 @@ std::unique_ptr<Encoder> make_gpt2(const nlohmann::json& json, const std::string
   require_plain_attention(keys);
   auto beside = generation_config(folder);
   config.ends = ends_of(json, keys, beside);
-  auto as_written = json;  // its folders hold no head of labels
-  if (keys.has("architectures")) as_written["architectures"] = nlohmann::json::array({architecture_name});
-  return std::make_unique<Gpt2>(std::move(config), as_written.dump(2) + "\n", std::move(beside));
+  auto written = as_written(json, keys, architecture_name);
+  return std::make_unique<Gpt2>(std::move(config), std::move(written), std::move(beside));
 }
 
 }  // namespace taugrid::models

@@ -15,15 +15,6 @@ inline Files generation_config(const std::filesystem::path& folder) {
   return {{name, store::input_text(folder / name, "what stands beside config.json")}};
 }
 
-/// The tokens that end a text that is generated: a number or a list, as generation_config.json (`beside`)
-/// names them, or where it names none, config.json.
-std::vector<std::int64_t> ends_of(const nlohmann::json& config, const Keys& keys, const Files& beside);
-
-/// Throws InputError unless config.json names this architecture with its vocabulary, or none, or where
-/// embeddings are tied the one with a head of labels, which has all that is read.
-void require_vocabulary(const nlohmann::json& config, const Keys& keys, const std::string& architecture,
-                        const std::string& of_labels, bool tied);
-
 /// CLIP's image tower (Hugging Face: CLIPVisionModelWithProjection), from its own config.json or a whole
 /// CLIP's.
 std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& config, const std::string& where,
