@@ -44,6 +44,8 @@ std::vector<std::int64_t> Parameter::stored_shape() const {
   return {shape.rbegin(), shape.rend()};
 }
 
+at::Tensor Parameter::turned(const at::Tensor& numbers) const { return transposed ? numbers.t() : numbers; }
+
 std::size_t Layout::add(Kind kind, const std::vector<std::string>& names,
                         const std::vector<std::int64_t>& each, const std::vector<std::int64_t>& shape) {
   Block block;

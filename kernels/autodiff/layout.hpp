@@ -38,6 +38,8 @@ struct Parameter {
   bool transposed = false;  ///< a matrix [out, in] that checkpoints hold as [in, out]
   /// Its shape in a checkpoint.
   std::vector<std::int64_t> stored_shape() const;
+  /// A view of its numbers in a checkpoint's shape as θ has them, and the other way round.
+  at::Tensor turned(const at::Tensor& numbers) const;
 };
 
 struct Block {

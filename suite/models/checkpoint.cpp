@@ -126,8 +126,7 @@ at::Tensor read_flat(const Layout& layout, const store::TensorFolder& weights) {
   for (std::size_t i = 0; i < views.size(); ++i) {
     const auto& parameter = layout.parameters()[i];
     const auto& name = parameter.name;
-    const auto stored = weights.tensor(name);
-    views[i].copy_(parameter.transposed ? stored.t() : stored);
+    views[i].copy_(parameter.turned(weights.tensor(name)));
     if (!at::isfinite(views[i]).all().item<bool>())
       throw InputError(weights.file_of(name).string() + ": " + name + " holds NaN or infinity");
   }
@@ -139,7 +138,7 @@ void add_views(const Layout& layout, const at::Tensor& flat, store::TensorFile& 
   const auto views = layout.parameter_views(flat.detach().to(at::kCPU));
   for (std::size_t i = 0; i < views.size(); ++i) {
     const auto& parameter = layout.parameters()[i];
-    file.tensors[parameter.name] = parameter.transposed ? views[i].t().contiguous() : views[i];
+    file.tensors[parameter.name] = parameter.turned(views[i]).contiguous();
   }
 }
 

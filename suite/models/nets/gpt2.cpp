@@ -88,7 +88,7 @@ class Gpt2 final : public CausalNet<Gpt2, Config> {
       const bool residual = parameter.name.ends_with(".c_proj.weight");
       auto drawn = at::empty(parameter.stored_shape(), at::kFloat);
       drawn.normal_(0, residual ? onto_residuals : range, generator);
-      views[i].copy_(parameter.transposed ? drawn.t() : drawn);
+      views[i].copy_(parameter.turned(drawn));
     }
     return {theta, {}};
   }

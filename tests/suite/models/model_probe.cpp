@@ -30,8 +30,7 @@ at::Tensor gather(const autodiff::Layout& layout, const store::TensorFile& in, c
   const auto views = layout.parameter_views(flat);
   for (std::size_t i = 0; i < views.size(); ++i) {
     const auto& parameter = layout.parameters()[i];
-    const auto& stored = in.tensors.at(prefix + parameter.name);
-    views[i].copy_(parameter.transposed ? stored.t() : stored);
+    views[i].copy_(parameter.turned(in.tensors.at(prefix + parameter.name)));
   }
   return flat;
 }
@@ -41,8 +40,7 @@ void scatter(const autodiff::Layout& layout, store::TensorFile& out, const std::
   const auto views = layout.parameter_views(flat.contiguous());
   for (std::size_t i = 0; i < views.size(); ++i) {
     const auto& parameter = layout.parameters()[i];
-    out.tensors[prefix + parameter.name] =
-        (parameter.transposed ? views[i].t() : views[i]).clone(at::MemoryFormat::Contiguous);
+    out.tensors[prefix + parameter.name] = parameter.turned(views[i]).clone(at::MemoryFormat::Contiguous);
   }
 }
 
