@@ -14,7 +14,7 @@
 
 namespace taugrid::models {
 
-/// Of a Config are read: width, layers, vocabulary, tokens and ends, the tokens that end a text.
+/// A Config has width, layers, vocabulary, tokens and ends (the tokens that end a text); these are read here.
 template <class Mine, class Config>
 class CausalNet : public Net<Mine> {
  public:
