@@ -95,6 +95,9 @@ int start(int argc, char** argv) {
   bench->add_option("--dump", bench_options.dump, "Keep inputs and results in this folder, for jobs/peers");
   bench->add_option("--device", bench_options.device,
                     "Where to measure: auto (a GPU where there is one), cpu, or cuda [auto]");
+  bench->add_flag("--roofline", bench_options.roofline,
+                  "Also print what bounds each case: flops a byte, both rates beside the machine's peaks, and\n"
+                  "the traffic that its memory controllers counted, where they may be read");
   bench->add_flag("--list", bench_options.list, "Print the cases' names");
   taugrid::bench::VerifyOptions verify_options;
   auto* verify = app.add_subcommand(

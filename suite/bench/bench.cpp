@@ -23,6 +23,7 @@
 #include "suite/comm/failure.hpp"
 #include "suite/error.hpp"
 #include "suite/machine/energy.hpp"
+#include "suite/machine/memory_traffic.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -66,7 +67,8 @@ class Energy {
   double least_ = 0, begun_ = 0;
 };
 
-Row measure(const Case& test, const Options& options, const Fixture& fixture, Energy& energy) {
+Row measure(const Case& test, const Options& options, const Fixture& fixture, Energy& energy,
+            const machine::MemoryTraffic* traffic) {
   Row row{};
   row.name = test.name;
   try {
@@ -81,6 +83,7 @@ Row measure(const Case& test, const Options& options, const Fixture& fixture, En
     row.transfer = work.transfer;
     row.warm_up = fixture.timed(work.run);
     energy.begin();
+    const double moved_before = traffic == nullptr ? 0 : traffic->bytes();
     double total = 0;
     while (static_cast<int>(row.seconds.size()) < options.repetitions ||
            (total < least_seconds && static_cast<int>(row.seconds.size()) < most_repetitions)) {
@@ -89,6 +92,8 @@ Row measure(const Case& test, const Options& options, const Fixture& fixture, En
       row.cpu_seconds.push_back(cpu() - from);
       total += row.seconds.back();
     }
+    if (traffic != nullptr)
+      row.memory_bytes = (traffic->bytes() - moved_before) / static_cast<double>(row.seconds.size());
     row.joules = energy.of_a_run([&] { return fixture.timed(work.run); }, row.seconds.size(), total);
     row.error = work.error();
     if (work.results && !options.dump.empty()) {
@@ -189,6 +194,10 @@ int run(int& argc, char**& argv, const Options& options) {
     context.emplace_back("size", options.size);
     Energy energy(runtime);
     context.emplace_back("joules", energy.counting().line);
+    std::optional<machine::MemoryTraffic> traffic;
+    if (world.size() == 1 && !on_device) traffic.emplace();
+    context.emplace_back("memory_traffic",
+                         traffic ? traffic->line() : "none: counted for one rank on a host's processors alone");
     say([&] {
       fmt::print("# {}\n", on_device ? "on a device: the host's cases of merges, units and files are left out"
                                      : "no GPU here: the cases gpu/… are left out");
@@ -196,7 +205,7 @@ int run(int& argc, char**& argv, const Options& options) {
     });
     std::vector<Row> rows;
     for (const auto& test : cases) {
-      rows.push_back(measure(test, options, fixture, energy));
+      rows.push_back(measure(test, options, fixture, energy, traffic ? &*traffic : nullptr));
       if (world.size() == 1 && rows.back().bound.name.empty() &&
           rows.back().share(peaks) > 1) {  // the machine was busy when its peaks were measured
         const auto again = machine::measure_peaks(runtime.device());
@@ -215,6 +224,7 @@ int run(int& argc, char**& argv, const Options& options) {
       if (stopped)
         fmt::print("# stopped by {}: {} of {} cases measured\n", runtime.stop().reason(), rows.size(),
                    cases.size());
+      if (options.roofline) print_roofline(peaks, rows);
       print_figures(peaks, rows);
       valid = print_verdict(rows);
     });

@@ -16,6 +16,7 @@ struct Options {
   std::filesystem::path dump;   ///< keeps inputs and results here, for the peers
   int repetitions = 5;          ///< timed runs of a case, at least
   bool list = false;            ///< print the names alone
+  bool roofline = false;        ///< print what bounds each case
   std::string device = "auto";
 };
 

@@ -110,6 +110,27 @@ void print_row(const Row& row, const machine::Peaks& peaks) {
   std::fflush(stdout);
 }
 
+void print_roofline(const machine::Peaks& peaks, const std::vector<Row>& rows) {
+  const auto percent = [](double share) { return fmt::format("{:.1f}%", 100 * share); };
+  fmt::print(
+      "# roofline: {:.1f} Gflop/s of products, {:.1f} GB/s of triad; a case of fewer than {:.1f} flop/byte "
+      "is "
+      "bound by memory\n"
+      "# shares: of either ceiling; traffic: what the memory controllers counted, over the bytes of the "
+      "model\n"
+      "# {:<28} {:>10} {:>10} {:>8} {:>10} {:>8}  {:<8} {:>8}\n",
+      peaks.flops / 1e9, peaks.bytes / 1e9, peaks.flops / peaks.bytes, "case", "flop/byte", "Gflop/s",
+      "share", "GB/s", "share", "bound", "traffic");
+  for (const auto& row : rows) {
+    if (!row.valid() || row.of_network()) continue;
+    fmt::print("  {:<28} {:>10.3g} {:>10.3g} {:>8} {:>10.3g} {:>8}  {:<8} {:>8}\n", row.name,
+               row.flops / row.bytes, row.flops / row.median() / 1e9, percent(row.share_of_products(peaks)),
+               row.bytes / row.median() / 1e9, percent(row.share_of_triad(peaks)), row.bound_by(peaks),
+               std::isnan(row.memory_bytes) ? "-" : fmt::format("{:.2f}", row.memory_bytes / row.bytes));
+  }
+  std::fflush(stdout);
+}
+
 void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows) {
   machine::print_figure_of_merit("peak/products", peaks.flops, "flop/s");
   if (peaks.bf16_flops > 0) machine::print_figure_of_merit("peak/products_bf16", peaks.bf16_flops, "flop/s");
@@ -146,7 +167,7 @@ bool print_verdict(const std::vector<Row>& rows) {
 void write_json(const std::filesystem::path& path, const Context& context, const std::string& energy_source,
                 const machine::Peaks& peaks, const std::vector<Row>& rows) {
   nlohmann::ordered_json json;
-  json["schema_version"] = 1;
+  json["schema_version"] = 2;
   auto& head = json["context"];
   head["date"] = utc_now();
   for (const auto& [name, value] : context) {
@@ -200,7 +221,8 @@ void write_json(const std::filesystem::path& path, const Context& context, const
     e["relative_error"] = row.error;
     e["tolerance"] = row.tolerance;
     e["valid"] = row.valid();
-    e["joules"] = row.joules;  // null where nothing counts them
+    e["joules"] = row.joules;              // null where nothing counts them
+    e["memory_bytes"] = row.memory_bytes;  // as well
     if (row.of_network()) {
       e["transfer_bytes"] = row.transfer.bytes;
       e["latency_us"] = 1e6 * row.latency();

@@ -28,6 +28,9 @@ struct Row {
   std::string failure;                                       ///< an exception's text; empty: none
   double joules = std::numeric_limits<double>::quiet_NaN();  ///< of a run; NaN where nothing counts them
 
+  /// Of a run, what memory controllers counted; NaN where nothing counts.
+  double memory_bytes = std::numeric_limits<double>::quiet_NaN();
+
   bool valid() const { return failure.empty() && error <= tolerance; }  // false for NaN
   double median() const;
   double fastest() const;
@@ -63,6 +66,9 @@ using Context = std::vector<std::pair<std::string, std::string>>;
 void print_peaks(const machine::Peaks& peaks);
 void print_header(const Context& context, const machine::Peaks& peaks);
 void print_row(const Row& row, const machine::Peaks& peaks);
+/// The roofline of Williams et al. (2009) in rows: each case's flops a byte, its two rates as shares of the
+/// two ceilings, the one that bounds it, and the traffic that was counted over the bytes of the model.
+void print_roofline(const machine::Peaks& peaks, const std::vector<Row>& rows);
 /// Figures of merit: the machine's peaks, and of every valid row its rate, its share of the peak that bounds
 /// or its times and bandwidths on the network, and its energy, where something counts joules.
 void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows);

@@ -9,13 +9,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <cstdint>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <mutex>
 #include <regex>
@@ -25,54 +22,13 @@
 
 #include "suite/comm/clock.hpp"
 #include "suite/comm/sharing.hpp"
+#include "suite/machine/sysfs.hpp"
 
 namespace taugrid::machine {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Says why a source cannot be used.
-struct Unreadable : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-std::string first_line(const fs::path& path) {
-  errno = 0;
-  std::ifstream file(path);
-  std::string line;
-  if (!file || !std::getline(file, line))
-    throw Unreadable(fmt::format("{} cannot be read: {}", path.string(),
-                                 errno == 0 ? "it is empty" : std::strerror(errno)));
-  return line;
-}
-
-/// Returns the whole number that a file begins with.
-double number_in(const fs::path& path) {
-  const auto line = first_line(path);
-  std::uint64_t value = 0;
-  try {
-    value = std::stoull(line);
-  } catch (const std::logic_error&) {
-    throw Unreadable(fmt::format("{} holds no number", path.string()));
-  }
-  return static_cast<double>(value);
-}
-
-/// Returns whether there is something of this name, whoever may read it.
-bool there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-/// Returns what lies in a folder, by name; nothing where there is none.
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> all;
-  std::error_code ignored;
-  for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored))
-    all.push_back(at->path());
-  std::sort(all.begin(), all.end());
-  return all;
-}
+using sysfs::entries_of, sysfs::first_line, sysfs::number_in, sysfs::there, sysfs::Unreadable;
 
 }  // namespace
 

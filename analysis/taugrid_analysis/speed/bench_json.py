@@ -30,6 +30,10 @@ class Times:
     items: float = math.nan  # a repetition
     unit: str = ""
     share: float = math.nan  # of the machine's peak, by the median
+    flops: float = math.nan  # additions and multiplications a repetition, by the model
+    bytes: float = math.nan  # that a repetition must read and write, by the model
+    memory_bytes: float = math.nan  # what the memory controllers counted a repetition
+    bound: str = ""  # what the share is of: products, triad, or another computation
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ def _times(path: Path, name: str, row: dict[str, Any], pairs: list[tuple[float, 
     elif not pairs:
         raise InputError(f"{name} is valid and has no repetition", path, WRITER)
     values = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-    rate, share = row.get("items_per_second"), row.get("share_of_peak")  # null where nothing was measured
+    rate = row.get("items_per_second")
     known = bool(pairs) and isinstance(rate, int | float)
     return Times(
         wall=values[:, 0],
@@ -123,8 +127,18 @@ def _times(path: Path, name: str, row: dict[str, Any], pairs: list[tuple[float, 
         failure=failure,
         items=float(rate) * float(np.median(values[:, 0])) if known and rate is not None else math.nan,
         unit=visible(str(row.get("unit", ""))),
-        share=float(share) if isinstance(share, int | float) else math.nan,
+        share=_known(row, "share_of_peak"),
+        flops=_known(row, "flops"),
+        bytes=_known(row, "bytes"),
+        memory_bytes=_known(row, "memory_bytes"),
+        bound=visible(str(row.get("bound", ""))),
     )
+
+
+def _known(row: dict[str, Any], key: str) -> float:
+    """NaN where the file says null, or nothing."""
+    value = row.get(key)
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def _number(row: dict[str, Any], key: str, where: str) -> float:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The commands about speed and energy: compare, check, history, scaling, energy."""
+"""The commands about speed and energy: compare, check, history, roofline, scaling, energy."""
 
 from __future__ import annotations
 
@@ -110,6 +110,14 @@ def add(commands: Any) -> None:
     tolerance(history)
     clock(history)
 
+    roofline = command(
+        "roofline",
+        "what bounds each case of the bench: flops a byte and both rates, beside the machine's peaks",
+        exits=PRINTED,
+    )
+    roofline.add_argument("bench", type=Path, metavar="FILE.json", help="of `taugrid bench --json`")
+    picture(roofline)
+
     scaling = command(
         "scaling",
         "finished runs at several numbers of ranks: speed-up and efficiency",
@@ -186,6 +194,19 @@ def _history(options: argparse.Namespace) -> int:
     return 0
 
 
+def _roofline(options: argparse.Namespace) -> int:
+    from taugrid_analysis.speed import roofline
+
+    kind = picture_format(options.out) if options.out else ""
+    roof = roofline.read(options.bench)
+    _print(options, [roofline.table(roof)])
+    if kind:
+        from taugrid_analysis.speed.drawings import draw_roofline
+
+        _save(options.out, kind, draw_roofline(roof))
+    return 0
+
+
 def _scaling(options: argparse.Namespace) -> int:
     from taugrid_analysis.speed import scaling
 
@@ -216,6 +237,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "compare": _compare,
     "check": _check,
     "history": _history,
+    "roofline": _roofline,
     "scaling": _scaling,
     "energy": _energy,
 }

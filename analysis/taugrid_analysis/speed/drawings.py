@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""History as small multiples; scaling as speed-up and efficiency."""
+"""History as small multiples; a roofline; scaling as speed-up and efficiency."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from taugrid_analysis.page import style
-from taugrid_analysis.speed import history, scaling
+from taugrid_analysis.speed import history, roofline, scaling
 from taugrid_analysis.speed.history import Series
 
 COLUMNS = 3
@@ -64,6 +64,56 @@ def _line(axes: Axes, curve: Series, tint: str, tolerance: float) -> None:
             f"×{ratio:.2f}", (dates[-1], values[-1, 1]), (-4, -18), textcoords="offset points", ha="right"
         )
         axes.axhline(1e3 * curve.earlier, color=tint, linestyle=":", linewidth=1)
+
+
+def draw_roofline(roof: roofline.Roof) -> Figure:
+    """Left: both ceilings with each case at its flops a byte, by the model and, hollow, by the counted traffic.
+    Right: each case's share of what its place under them allows."""
+    names = list(roof.cases)
+    cases = [roof.cases[name] for name in names]
+    intensity = np.array([case.flops / case.bytes for case in cases])
+    rate = np.array([case.flops / roofline.seconds(case) for case in cases])
+    counted = np.array([case.flops / case.memory_bytes for case in cases])
+    shares = rate / np.minimum(roof.flops, roof.bytes * intensity)
+    tints = [style.KIND_COLOURS[0] if bound else style.KIND_COLOURS[1] for bound in intensity < roof.ridge]
+    with style.settings():
+        figure = Figure(figsize=(11.0, max(4.0, 0.6 + 0.2 * len(names))))
+        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+        span = np.concatenate([intensity, counted[np.isfinite(counted)], [roof.ridge]])
+        ends = np.array([span.min() / 2, roof.ridge, span.max() * 2])
+        left.plot(ends, np.minimum(roof.flops, roof.bytes * ends) / 1e9, color=style.UNKNOWN, linewidth=1.4)
+        left.annotate(
+            f"{roof.flops / 1e9:.0f} Gflop/s",
+            (ends[2], roof.flops / 1e9),
+            (0, 4),
+            textcoords="offset points",
+            ha="right",
+        )
+        left.annotate(
+            f"{roof.bytes / 1e9:.0f} GB/s",
+            (ends[0], roof.bytes * ends[0] / 1e9),
+            (12, 0),
+            textcoords="offset points",
+            ha="left",
+        )
+        left.hlines(
+            rate / 1e9, np.where(np.isfinite(counted), counted, intensity), intensity, color=style.FAINT
+        )
+        left.scatter(counted, rate / 1e9, s=16, facecolors="none", edgecolors=tints, linewidths=1)
+        left.scatter(intensity, rate / 1e9, s=16, color=tints)
+        left.set(xscale="log", yscale="log", xlabel="flop/byte", ylabel="Gflop/s")
+        style.grid(left, "both")
+        order = np.argsort(shares)
+        places = np.arange(len(names))
+        right.barh(places, 100 * shares[order], color=[tints[index] for index in order], height=0.6)
+        right.set_yticks(places, [names[index] for index in order])
+        right.set(xlabel="% of what the ceilings allow", ylim=(-0.6, len(names) - 0.4))
+        right.axvline(100, color=style.UNKNOWN, linestyle="--", linewidth=1)
+        style.grid(right, "x")
+        for tint, bound in zip(style.KIND_COLOURS[:2], ("memory", "products"), strict=True):
+            left.plot([], [], "o", color=tint, markersize=4, label=f"bound by {bound}")
+        left.legend(loc="lower right")
+    return figure
 
 
 def draw_scaling(points: list[scaling.Point], weak: bool) -> Figure:

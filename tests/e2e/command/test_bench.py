@@ -121,7 +121,7 @@ def test_the_json_is_as_its_schema_says(tmp_path: Path) -> None:
                       tmp_path / "bench.json")
     assert done.returncode == 0, done.stderr
     written = described(tmp_path / "bench.json")
-    assert written["schema_version"] == 1 and written["context"]["size"] == "small"
+    assert written["schema_version"] == 2 and written["context"]["size"] == "small"
     runs, medians = ([row for row in written["benchmarks"] if row["run_type"] == kind]
                      for kind in ("iteration", "aggregate"))
     assert [row["run_name"] for row in medians] == ["combine", "gram", "forward", "step/standard"]
@@ -143,6 +143,27 @@ def test_the_json_is_as_its_schema_says(tmp_path: Path) -> None:
         assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(written)
         del place["more"]
     assert jsonschema.Draft202012Validator(SCHEMA).is_valid(written)
+
+
+def test_the_roofline_says_what_bounds_each_case(tmp_path: Path) -> None:
+    """Its rows are the file's numbers: flops a byte, both rates beside both ceilings, the nearer of which binds."""
+    done = launch.run(1, "bench", "--filter", "^(combine|gram|forward)$", "--roofline", "--repetitions", "1", "--device",
+                      "cpu", "--json", tmp_path / "bench.json")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    head = next(place for place, line in enumerate(lines) if line.startswith("# roofline: "))
+    written = described(tmp_path / "bench.json")
+    assert f"memory_traffic: {written['context']['memory_traffic']}" in done.stdout
+    rows = [row for row in written["benchmarks"] if row["run_type"] == "aggregate"]
+    for row, line in zip(rows, lines[head + 3:head + 6], strict=True):
+        name, *numbers, bound, traffic = line.replace("%", "").split()
+        seconds = row["real_time"] / 1e3
+        expected = [row["flops"] / row["bytes"], row["flops"] / seconds / 1e9, 100 * row["share_of_products"],
+                    row["bytes"] / seconds / 1e9, 100 * row["share_of_triad"]]
+        assert [name, bound] == [row["run_name"], row["bound"]]
+        assert [float(number) for number in numbers] == pytest.approx(expected, rel=5e-3, abs=0.06)
+        assert (traffic == "-") == (row["memory_bytes"] is None)
+    assert [row["bound"] for row in rows] == ["triad", "triad", "products"]
 
 
 def test_sizes_are_cases() -> None:
