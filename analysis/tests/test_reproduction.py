@@ -183,6 +183,15 @@ def test_another_configuration_is_refused(run: Path, reproduce: Say, text: str, 
     assert code == 2 and said in err and err.count("\n") == 1
 
 
+def test_another_precision_is_compared_and_said(run: Path, reproduce: Say) -> None:
+    """What parts then is what the precision changes; numbers without an error decide nothing."""
+    (run / "config.toml").write_text(CONFIGURATION + 'precision = "bf16_products"\n')
+    code, out, err = reproduce("demo", run)
+    assert code == 0, err
+    assert "run.precision was unsaid when it was recorded, and is bf16_products here" in out
+    assert "The same machine" not in out and "Another device" not in out
+
+
 def test_a_run_of_another_name_is_no_other_configuration(run: Path, reproduce: Say) -> None:
     (run / "config.toml").write_text(CONFIGURATION.replace('"demo"', '"mine"'))
     assert reproduce("demo", run)[0] == 0

@@ -31,8 +31,17 @@ def bench(path: Path, rows: list[dict[str, Any]], **context: Any) -> Path:
 
 
 ROWS = [
-    *case("product", 20, flops=1e9, bytes=1e7),
-    *case("sum", 100, flops=1e8, bytes=8e8, bound="triad", memory_bytes=1.2e9),
+    *case("product", 20, flops=1e9, bytes=1e7, share_of_products=0.5, share_of_triad=0.05),
+    *case(
+        "sum",
+        100,
+        flops=1e8,
+        bytes=8e8,
+        share_of_products=0.01,
+        share_of_triad=0.8,
+        bound="triad",
+        memory_bytes=1.2e9,
+    ),
     *case("ring", 1, flops=0, bytes=1e6, bound="network"),
     *case("wrong", 1, flops=1e9, bytes=1e6, valid=False),
 ]

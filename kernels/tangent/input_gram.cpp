@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "kernels/full_products.hpp"
 #include "kernels/lanes.hpp"
 #include "kernels/require.hpp"
 
@@ -97,6 +98,7 @@ void add_input_gram(at::Tensor& gram, const at::Tensor& x) {
   require(x.dim() == 2 && gram.is_contiguous() && gram.sizes() == at::IntArrayRef({x.size(1), x.size(1)}),
           "add_input_gram: G is [in, in] and contiguous, for X [rows, in]");
   if (is_on_host(x)) return add_on_host(gram, x);
+  const FullProducts full;
   // In four panels: what is right of the diagonal's blocks.
   const auto in = x.size(1), width = (in + 3) / 4;
   for (std::int64_t p = 0; p < in; p += width) {

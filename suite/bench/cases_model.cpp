@@ -13,11 +13,13 @@
 
 #include "kernels/autodiff/products.hpp"
 #include "kernels/autodiff/tape.hpp"
+#include "kernels/full_products.hpp"
 #include "kernels/tangent/ntk.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
 #include "suite/bench/model_work.hpp"
 #include "suite/bench/training_step.hpp"
+#include "suite/machine/machine.hpp"
 #include "suite/machine/peak_memory.hpp"
 #include "suite/training/adamw.hpp"
 #include "suite/training/loss.hpp"
@@ -202,17 +204,41 @@ Work ntk(const Fixture& x) {
   return work;
 }
 
+/// The same with the factors of products rounded to bfloat16, which costs two to three digits.
+Work with_rounded_factors(Work work) {
+  work.run = [run = std::move(work.run)] {
+    allow_rounded_factors(true);
+    run();
+    allow_rounded_factors(false);
+  };
+  work.results = {};
+  work.bf16 = true;
+  work.tolerance = 0.05;
+  return work;
+}
+
+std::vector<Case> cases_of_bfloat16(const Fixture& x) {
+  if (!machine::multiplies_bfloat16()) return {};
+  const auto on_host = [](std::string name, std::function<Work()> prepare) {
+    return Case{.name = std::move(name), .prepare = std::move(prepare), .on_host = true};
+  };
+  return {on_host("forward/bf16_products", [&x] { return with_rounded_factors(forward(x)); }),
+          on_host("step/bf16_products", [&x] { return with_rounded_factors(step(x, "standard")); })};
+}
+
 }  // namespace
 
 std::vector<Case> model_cases(const Fixture& x) {
-  return {{"forward", [&x] { return forward(x); }},
-          {"jvp", [&x] { return jvp(x); }},
-          {"step/standard", [&x] { return step(x, "standard"); }},
-          {"step/linear", [&x] { return step(x, "linear"); }},
-          {"step/attention", [&x] { return step(x, "attention"); }},
-          {"step/tau_jp", [&x] { return step(x, "tau_jp"); }},
-          {"step/tau_jp_strict", [&x] { return step(x, "tau_jp_strict"); }},
-          {"ntk", [&x] { return ntk(x); }}};
+  std::vector<Case> cases = {{"forward", [&x] { return forward(x); }},
+                             {"jvp", [&x] { return jvp(x); }},
+                             {"step/standard", [&x] { return step(x, "standard"); }},
+                             {"step/linear", [&x] { return step(x, "linear"); }},
+                             {"step/attention", [&x] { return step(x, "attention"); }},
+                             {"step/tau_jp", [&x] { return step(x, "tau_jp"); }},
+                             {"step/tau_jp_strict", [&x] { return step(x, "tau_jp_strict"); }},
+                             {"ntk", [&x] { return ntk(x); }}};
+  for (auto& test : cases_of_bfloat16(x)) cases.push_back(std::move(test));
+  return cases;
 }
 
 }  // namespace taugrid::bench

@@ -6,6 +6,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/cpu/Utils.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "kernels/full_products.hpp"
 #include "kernels/weights/backend.hpp"
 #include "taugrid_version.hpp"
 
@@ -66,11 +69,24 @@ Peaks device_peaks(c10::Device device) {
 
 }  // namespace
 
+bool multiplies_bfloat16() {
+  for (const auto& [name, value] : at::cpu::get_cpu_capabilities()) {
+    if (name.find("bf16") != std::string::npos && value.isBool() && value.toBool()) return true;
+  }
+  return false;
+}
+
 Peaks measure_peaks(c10::Device device) {
   const at::NoGradGuard no_grad;
   if (!device.is_cpu()) return device_peaks(device);
   Peaks peaks{};
   peaks.flops = product_flops(device, at::kFloat);
+  if (multiplies_bfloat16()) {
+    const bool allowed = rounded_factors_allowed();
+    allow_rounded_factors(true);
+    peaks.bf16_flops = product_flops(device, at::kFloat);
+    allow_rounded_factors(allowed);
+  }
   constexpr std::int64_t n = std::int64_t{1} << 25;
   const auto b = at::full({n}, 1.0f), c = at::full({n}, 2.0f);
   auto a = at::zeros({n});

@@ -17,8 +17,12 @@ struct Peaks {
   double flops;  ///< a second, of a float32 matrix product of 1,024³ (a GPU: 8,192³) by LibTorch's BLAS
   double
       bytes;  ///< a second, of the triad a = b + s·c over 3·134 MB (J. McCalpin, STREAM): 12 bytes an entry
-  double bf16_flops = 0;  ///< as `flops`, in bfloat16; of a GPU alone
+  double bf16_flops = 0;  ///< as `flops`, in bfloat16; of hosts as bf16_products has it, where they can
 };
+
+/// Whether this host's processor has products of bfloat16 (AMX or AVX512-BF16; of ARM BF16), as LibTorch sees
+/// it.
+bool multiplies_bfloat16();
 
 /// The best of several runs each.
 Peaks measure_peaks(c10::Device device);

@@ -17,6 +17,7 @@
 #include "suite/experiments/experiment.hpp"
 #include "suite/machine/energy.hpp"
 #include "suite/machine/figure_of_merit.hpp"
+#include "suite/machine/machine.hpp"
 #include "suite/machine/versions.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
@@ -193,6 +194,14 @@ void require_of_host(const study::Settings& settings, at::Device device) {
   if (settings.precision == "tf32" && !device.is_cuda())
     throw InputError(
         "run.precision is tf32, which GPUs alone have, and this run computes on the host; "
+        "expected float32, bf16 or bf16_products");
+  if (settings.precision == "bf16_products" && !device.is_cpu())
+    throw InputError(
+        "run.precision is bf16_products, which is for hosts, and this run computes on a GPU; "
+        "expected float32, tf32 or bf16");
+  if (settings.precision == "bf16_products" && !machine::multiplies_bfloat16())
+    throw InputError(
+        "run.precision is bf16_products, and this processor multiplies no bfloat16 (AMX, AVX512-BF16); "
         "expected float32 or bf16");
 }
 

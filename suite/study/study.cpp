@@ -25,8 +25,8 @@ Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks
       vectors(settings, model, tasks, bound, files.is_dry_run()),
       edits(settings, model, samples, vectors),
       evaluation(settings, model, readouts) {
-  // The host's own reduced precisions are left alone: its numbers are the same everywhere.
   if (device.is_cuda()) allow_reduced_products(settings.precision == "tf32");
+  if (device.is_cpu()) allow_rounded_factors(settings.precision == "bf16_products");
   if (model.is_stand_in()) return;
   if (const auto module = settings.low_rank.unmatched(model.layout()); !module.empty())
     throw InputError(

@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "kernels/full_products.hpp"
 #include "suite/store/adapter_writer.hpp"
 
 namespace taugrid::training {
@@ -54,6 +55,7 @@ at::Tensor Factors::gradient(const at::Tensor& of_trained_blocks) const {
 
 void Factors::move(at::Tensor& theta) const {
   const at::NoGradGuard no_grad;
+  const FullProducts full;
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
     const auto begin = matrices_[i].parameter.offset;
     auto matrix = matrix_in(theta, begin, matrices_[i]);

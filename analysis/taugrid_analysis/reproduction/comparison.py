@@ -26,6 +26,7 @@ from taugrid_analysis.reproduction.reference import Reference
 
 CHANCE = 0.05  # of any number beyond the bound where nothing but the test points differs
 ROUNDING = 1e-6  # relative, of a number without an error
+PRECISION = "run.precision"  # may be another: what parts then is what it changes
 NOTHING = 1e-12  # below that a number is 0 but for rounding
 MOST = 20  # lines that are shown of those that part
 
@@ -115,7 +116,9 @@ class Comparison:
 def compare(recorded: Reference, again: Reference, where: object) -> Comparison:
     """Raises InputError where the two are no runs of the same experiment; `where` names the second."""
     _refuse_others(recorded, again, where)
-    same_machine = bool(recorded.machine) and recorded.machine == again.machine
+    same_machine = (
+        bool(recorded.machine) and recorded.machine == again.machine and not other_precision(recorded, again)
+    )
     numbers, words = _cells(recorded.tables)
     numbers_again, words_again = _cells(again.tables)
     return Comparison(
@@ -137,11 +140,15 @@ def compare(recorded: Reference, again: Reference, where: object) -> Comparison:
     )
 
 
+def other_precision(recorded: Reference, again: Reference) -> bool:
+    return recorded.configuration.get(PRECISION) != again.configuration.get(PRECISION)
+
+
 def _refuse_others(recorded: Reference, again: Reference, where: object) -> None:
     title = f"of the recorded run {recorded.name}"
     if recorded.schema != again.schema:
         raise InputError(f"schema_version is {again.schema}", where, f"{recorded.schema}, that {title}")
-    for key in sorted({*recorded.configuration, *again.configuration}):
+    for key in sorted({*recorded.configuration, *again.configuration} - {PRECISION}):
         value, wanted = again.configuration.get(key), recorded.configuration.get(key)
         if value != wanted:
             problem = f"{key} is {value}" if value is not None else f"has no {key} in its configuration"
@@ -233,7 +240,13 @@ def _counts(compared: Comparison) -> list[str]:
         )
     if compared.bitwise:
         return notes
-    if not compared.same_machine:
+    if other_precision(compared.recorded, compared.again):
+        words = [run.configuration.get(PRECISION, "unsaid") for run in (compared.recorded, compared.again)]
+        notes.append(
+            f"{PRECISION} was {words[0]} when it was recorded, and is {words[1]} here: what parts is what"
+            " that changes. Training amplifies rounding, so that single accuracies may move by several points."
+        )
+    elif not compared.same_machine:
         notes.append(
             "Another device, processor or LibTorch computed: it rounds otherwise, and training amplifies"
             " that. So numbers without an error decide nothing here, and those with one may part too: the"

@@ -33,6 +33,8 @@ class Times:
     flops: float = math.nan  # additions and multiplications a repetition, by the model
     bytes: float = math.nan  # that a repetition must read and write, by the model
     memory_bytes: float = math.nan  # what the memory controllers counted a repetition
+    share_of_products: float = math.nan  # of the peak, by flops
+    share_of_triad: float = math.nan  # of the peak, by bytes
     bound: str = ""  # what the share is of: products, triad, or another computation
 
 
@@ -131,6 +133,8 @@ def _times(path: Path, name: str, row: dict[str, Any], pairs: list[tuple[float, 
         flops=_known(row, "flops"),
         bytes=_known(row, "bytes"),
         memory_bytes=_known(row, "memory_bytes"),
+        share_of_products=_known(row, "share_of_products"),
+        share_of_triad=_known(row, "share_of_triad"),
         bound=visible(str(row.get("bound", ""))),
     )
 

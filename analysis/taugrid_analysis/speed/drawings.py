@@ -67,14 +67,14 @@ def _line(axes: Axes, curve: Series, tint: str, tolerance: float) -> None:
 
 
 def draw_roofline(roof: roofline.Roof) -> Figure:
-    """Left: both ceilings with each case at its flops a byte, by the model and, hollow, by the counted traffic.
+    """Left: both ceilings with each case at its flops a byte, by the model and, hollow, by counted traffic.
     Right: each case's share of what its place under them allows."""
     names = list(roof.cases)
     cases = [roof.cases[name] for name in names]
     intensity = np.array([case.flops / case.bytes for case in cases])
     rate = np.array([case.flops / roofline.seconds(case) for case in cases])
     counted = np.array([case.flops / case.memory_bytes for case in cases])
-    shares = rate / np.minimum(roof.flops, roof.bytes * intensity)
+    shares = np.array([max(case.share_of_products, case.share_of_triad) for case in cases])
     tints = [style.KIND_COLOURS[0] if bound else style.KIND_COLOURS[1] for bound in intensity < roof.ridge]
     with style.settings():
         figure = Figure(figsize=(11.0, max(4.0, 0.6 + 0.2 * len(names))))

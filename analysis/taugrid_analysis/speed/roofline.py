@@ -77,7 +77,7 @@ def table(roof: Roof) -> Table:
     for name, case in roof.cases.items():
         rate, bandwidth = case.flops / seconds(case), case.bytes / seconds(case)
         traffic = case.memory_bytes / case.bytes
-        row: list[Value] = [name, case.flops / case.bytes, rate / 1e9, rate / roof.flops]
-        row += [bandwidth / 1e9, bandwidth / roof.bytes, case.bound, None if np.isnan(traffic) else traffic]
+        row: list[Value] = [name, case.flops / case.bytes, rate / 1e9, case.share_of_products]
+        row += [bandwidth / 1e9, case.share_of_triad, case.bound, None if np.isnan(traffic) else traffic]
         result.rows.append(row)
     return result

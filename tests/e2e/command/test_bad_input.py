@@ -87,7 +87,7 @@ SETTINGS = [
     ("disentanglement.split=train", ["disentanglement.split", "train", "validation"]),
     # More than this host has.
     (f"run.threads_per_rank={4 * CORES + 1}", ["run.threads_per_rank", f"{4 * CORES + 1}", "cores"]),
-    ("run.precision=tf32", ["run.precision", "tf32", "float32 or bf16"]),
+    ("run.precision=tf32", ["run.precision", "tf32", "float32, bf16 or bf16_products"]),
 ]
 CONFIGURATIONS = [
     ('data.tasks=["blobs", "stripes", "blobs"]', ["data.tasks", "blobs"]),

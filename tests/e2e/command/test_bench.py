@@ -147,8 +147,8 @@ def test_the_json_is_as_its_schema_says(tmp_path: Path) -> None:
 
 def test_the_roofline_says_what_bounds_each_case(tmp_path: Path) -> None:
     """Its rows are the file's numbers: flops a byte, both rates beside both ceilings, the nearer of which binds."""
-    done = launch.run(1, "bench", "--filter", "^(combine|gram|forward)$", "--roofline", "--repetitions", "1", "--device",
-                      "cpu", "--json", tmp_path / "bench.json")
+    done = launch.run(1, "bench", "--filter", "^(combine|gram|forward)$", "--roofline", "--repetitions", "1",
+                      "--device", "cpu", "--json", tmp_path / "bench.json")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     head = next(place for place, line in enumerate(lines) if line.startswith("# roofline: "))

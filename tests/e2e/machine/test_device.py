@@ -11,6 +11,7 @@ import launch
 import numpy as np
 import pytest
 import rehearsal
+import torch
 from compare import assert_close, numbers
 from world import EXPERIMENT, World, without
 
@@ -76,6 +77,24 @@ def test_bfloat16_evaluates_and_trains_and_no_more(world: World, run_folder: Pat
         assert not np.array_equal(loss, near)
         assert np.abs(near - loss).max() < 0.05 * loss.max()
         assert np.abs(exact[f"single_task/{regime}/loss"] - rough[f"single_task/{regime}/loss"]).max() < 0.2
+
+
+def test_factors_are_rounded_in_passes_and_no_more(world: World, run_folder: Path, tmp_path: Path) -> None:
+    """Where the processor multiplies bfloat16; elsewhere one line refuses it."""
+    words = ("run", world.experiment, "--run-dir", tmp_path / "run", "--set", 'run.precision="bf16_products"')
+    done = launch.run(2, *words)
+    if not any(able for name, able in torch.cpu.get_capabilities().items() if "bf16" in name):
+        launch.complaint(done, "run.precision is bf16_products", "multiplies no bfloat16")
+        return
+    assert done.returncode == 0, done.stderr
+    exact, rough = (numbers(folder / "results.h5") for folder in (run_folder, tmp_path / "run"))
+    for name in ("gram", "local_energy", "eigenvalues", "null_share", "rank"):
+        assert np.array_equal(exact[f"ntk/pretrained/{name}"], rough[f"ntk/pretrained/{name}"], equal_nan=True)
+    for regime in ("standard", "linear"):
+        loss, near = exact[f"training/{regime}/loss"], rough[f"training/{regime}/loss"]
+        assert not np.array_equal(loss, near)
+        assert np.abs(near - loss).max() < 0.02 * loss.max()
+        assert np.abs(exact[f"single_task/{regime}/loss"] - rough[f"single_task/{regime}/loss"]).max() < 0.1
 
 
 def test_ranks_that_compute_on_different_devices_are_refused(world: World, tmp_path: Path) -> None:

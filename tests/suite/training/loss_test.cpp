@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "kernels/full_products.hpp"
+#include "suite/machine/machine.hpp"
 #include "suite/machine/peak_memory.hpp"
 #include "suite/models/registry.hpp"
 
@@ -105,8 +106,8 @@ void RegimeTest::expect_slope(const study::Regime& r, const std::vector<Term>& t
 
 INSTANTIATE_TEST_SUITE_P(All, RegimeTest,
                          ::testing::Values("standard", "linear", "attention", "attention+bias",
-                                           "attention+mlp+bias", "lora", "tau_jp", "tau_jp_strict", "multitask",
-                                           "multitask_linear"),
+                                           "attention+mlp+bias", "lora", "tau_jp", "tau_jp_strict",
+                                           "multitask", "multitask_linear"),
                          [](const auto& parameter) {
                            auto name = parameter.param;
                            std::replace(name.begin(), name.end(), '+', '_');
@@ -216,6 +217,28 @@ TEST(FullProducts, AreReducedAgainAfterwards) {
     }
     EXPECT_EQ(context.allowTF32CuBLAS(), reduced);
     EXPECT_EQ(context.allowTF32CuDNN(), reduced);
+  }
+}
+
+TEST(FullProducts, AreRoundedAgainAfterwards) {
+  const auto factor = 1 + at::rand({256, 256}),
+             exactly = at::mm(factor.to(at::kDouble), factor.to(at::kDouble));
+  const auto error = [&] {
+    return ((at::mm(factor, factor) - exactly).norm() / exactly.norm()).item<double>();
+  };
+  EXPECT_LT(error(), 1e-6);
+  allow_rounded_factors(true);
+  const double rounded = error();
+  {
+    const FullProducts full;
+    EXPECT_LT(error(), 1e-6);
+  }
+  EXPECT_EQ(error(), rounded);
+  allow_rounded_factors(false);
+  EXPECT_LT(error(), 1e-6);
+  EXPECT_LT(rounded, 4e-3);
+  if (machine::multiplies_bfloat16()) {
+    EXPECT_GT(rounded, 1e-5);
   }
 }
 
