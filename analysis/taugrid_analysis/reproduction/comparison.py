@@ -243,8 +243,8 @@ def _counts(compared: Comparison) -> list[str]:
     if other_precision(compared.recorded, compared.again):
         words = [run.configuration.get(PRECISION, "unsaid") for run in (compared.recorded, compared.again)]
         notes.append(
-            f"{PRECISION} was {words[0]} when it was recorded, and is {words[1]} here: what parts is what"
-            " that changes. Training amplifies rounding, so that single accuracies may move by several points."
+            f"{PRECISION} was {words[0]} when it was recorded, and is {words[1]} here: what parts is"
+            " what that changes. Training amplifies rounding, so that single accuracies may move by several points."
         )
     elif not compared.same_machine:
         notes.append(
