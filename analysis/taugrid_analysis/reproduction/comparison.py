@@ -244,7 +244,7 @@ def _counts(compared: Comparison) -> list[str]:
         words = [run.configuration.get(PRECISION, "unsaid") for run in (compared.recorded, compared.again)]
         notes.append(
             f"{PRECISION} was {words[0]} when it was recorded, and is {words[1]} here: what parts is"
-            " what that changes. Training amplifies rounding, so that single accuracies may move by several points."
+            " what that changes. Training amplifies rounding: single accuracies may move by several points."
         )
     elif not compared.same_machine:
         notes.append(
