@@ -4,8 +4,11 @@
 # RANKS=N chooses the number of ranks.
 set -euo pipefail
 venv="${TAUGRID_VENV:-.venv}"
+source jobs/steps.sh
 bash jobs/setup.sh --data
+step "data"
 "$venv/bin/python" jobs/prepare default --out data
+end_step
 
 # measure EXPERIMENT FOLDER [OPTION…]: jobs/EXPERIMENT.toml; goes on where it was interrupted.
 measure() {

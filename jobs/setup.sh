@@ -34,8 +34,10 @@ for argument in "$@"; do
     *) echo "setup: unknown argument $argument; expected --data, --language, --language-all, --decoder or --tests" >&2; exit 2 ;;
   esac
 done
+source jobs/steps.sh
 say() { printf 'setup: %s\n' "$*"; }
 
+step "system packages"
 missing=()
 if command -v dpkg-query >/dev/null; then
   while read -r package; do
@@ -60,6 +62,7 @@ if ! command -v apt-get >/dev/null; then
   done
 fi
 
+step "Python packages"
 stamp="$venv/.taugrid-$(cat "${pins[@]}" ${unpinned[@]+"${unpinned[@]}"} | sha256sum | cut -c1-16)"
 if [ ! -e "$stamp" ]; then
   python=python3; [ -x /usr/bin/python3 ] && python=/usr/bin/python3
@@ -81,6 +84,7 @@ if [ ${#archives[@]} -gt 0 ]; then  # each is held against its digest; where all
 fi
 torch="$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')"
 
+step "build"
 preset="${TAUGRID_PRESET:-release}"
 build="build/$preset"
 tests=OFF; case " $* " in *" --tests "*) tests=ON ;; esac
@@ -96,3 +100,4 @@ fi
 say "building (the first time takes minutes)"
 target=taugrid; [ "$tests" = ON ] && target=all
 cmake --build "$build" --target "$target" -- ${TAUGRID_NINJA_ARGUMENTS:---quiet}
+end_step

@@ -1,0 +1,23 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+# Sourced: what each step of a job takes.
+
+# step NAME: this goes on from here until the next step, or end_step. When it ends, a line says how long it took, where
+# that was a second or more; the file that TAUGRID_STEPS names, where it is set, has the line in any case.
+step() {
+  end_step
+  step_name="$1" step_start="$SECONDS"
+}
+
+end_step() {
+  [ -n "${step_name:-}" ] || return 0
+  local took="$((SECONDS - step_start))"
+  if [ "$took" -gt 0 ]; then printf '# %s: %s\n' "$step_name" "$(as_time "$took")"; fi
+  if [ -n "${TAUGRID_STEPS:-}" ]; then printf '%s\t%s\n' "$took" "$step_name" >>"$TAUGRID_STEPS"; fi
+  step_name=""
+}
+
+# as_time SECONDS: "2 min 40 s".
+as_time() {
+  if [ "$1" -lt 60 ]; then echo "$1 s"; else echo "$(($1 / 60)) min $(($1 % 60)) s"; fi
+}
