@@ -234,7 +234,9 @@ Pack the papers' language tasks from data sets on disk, with their templates and
 label sentences (of the 12). jobs/prepare/texts/tasks.toml declares them: source, columns, template, words. Sets 12 and
 70 are of task vector bases (masked language models, encoders), glue of Flan-T5, t5 of T5-base; of the latter STS-B,
 SQuAD, CommonGen and MultiNews are answered by texts. choices are ARC, HellaSwag, PIQA, WinoGrande and BoolQ. A decoder
-reads a T5's prompts, by its answers' first tokens, or else those that end with their mask, without it.
+reads a T5's prompts, by its answers' first tokens, or else those that end with their mask, without it. With --answers
+own the rows of choices have answers of their own, endings or solutions, scored as lm-evaluation-harness scores them: in
+its prompts, by log p of each whole choice, with --score acc_norm by that divided by its letters. Nothing is cut then.
 
 Each set lies in DIR/TASK: what datasets.save_to_disk writes, or train, validation and test as .parquet, .csv or .jsonl
 with the source's own columns, or as .tsv with the label and then the prompt's columns, without a line of names. What is
@@ -306,10 +308,10 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     tasks.add_argument(
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each of the set's words is a token"
     )
-    tasks.add_argument("--answers", choices=("whole", "first"), help=ANSWERS)
+    tasks.add_argument("--answers", choices=("whole", "first", "own"), help=ANSWERS + "; own: each row's own choices")
     tasks.add_argument("--score", choices=("acc", "acc_norm"), default="acc", help=SCORE)
     tasks.add_argument(
-        "--answer-tokens", type=int, default=32, metavar="N", help="of an answer that is a text, at most (32)"
+        "--answer-tokens", type=int, default=32, metavar="N", help="of a text that answers, or a choice, at most (32)"
     )
     tasks.add_argument("--tokens", type=int, default=128, metavar="N", help="longer texts are cut (128)")
     tasks.add_argument("--per-class", type=int, default=64, metavar="K", help="so many training texts a class (64)")

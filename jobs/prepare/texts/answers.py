@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a T5 or a decoder answers, as whole sequences of tokens: those of each class, or each row's own text."""
+"""What a T5 or a decoder answers, as whole sequences of tokens: those of each class, each row's own text, or each row's
+own choices."""
 
 import re
 from collections.abc import Sequence
@@ -115,6 +116,32 @@ def text_head(model: Any, metric: str) -> TextHead:
     return TextHead(
         metric, [b"" if hide or b"\0" in piece else piece for hide, piece in zip(hidden, plain, strict=True)]
     )
+
+
+@dataclass
+class RowChoices:
+    """A row's choices [n, choices, tokens]; `lengths` 0 where it has fewer."""
+
+    tokens: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+    given: NDArray[np.int32]  # how many of the first tokens are not scored
+    letters: NDArray[np.int32] | None
+
+    def write(self, group: h5py.Group) -> None:
+        group.create_dataset("choices", data=self.tokens)
+        group.create_dataset("choice_lengths", data=self.lengths)
+        if self.given.any():
+            group.create_dataset("choice_given", data=self.given)
+        if self.letters is not None:
+            group.create_dataset("choice_letters", data=self.letters)
+
+
+class ChoiceHead:
+    """Scores of each row's own choices."""
+
+    def write(self, file: h5py.File, class_names: Sequence[str]) -> None:
+        file.create_group("head").attrs["kind"] = "choices"
+        file.create_dataset("class_names", data=class_names, dtype=h5py.string_dtype())
 
 
 @dataclass

@@ -237,6 +237,14 @@ class TextModel:
             )
         return [int(token) for token in long[len(short) :]]
 
+    @staticmethod
+    def without_end(encoding: Any) -> list[int]:
+        """An encoding's tokens but for special ones behind all others."""
+        ids, special = list(encoding.ids), encoding.special_tokens_mask
+        while ids and special[len(ids) - 1]:
+            ids.pop()
+        return ids
+
     def class_tokens(self, word: str, prompt: Prompt) -> list[int]:
         """Returns the tokens of a class's answer. A decoder's have no end, as lm-evaluation-harness scores answers."""
         return self.word_tokens(word, prompt) if self.is_decoder else self.answer_tokens(word, prompt)

@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 from errors import InputError
 from packed import counts_line, write_head, write_keys, write_whole, write_words
 from splits import SPLIT_NAMES, TEST, TRAIN, balanced, merge_keys, shuffled_rows, split_by_key
-from texts.answers import SEVERAL, SequenceHead, Targets, TextHead, sequence_head, targets, text_head
+from texts.answers import (
+    SEVERAL,
+    ChoiceHead,
+    RowChoices,
+    SequenceHead,
+    Targets,
+    TextHead,
+    sequence_head,
+    targets,
+    text_head,
+)
 from texts.language_sources import Texts
 from texts.minilm import unit_rows
 from texts.model import TextModel, Tokens
@@ -47,6 +57,7 @@ class Choice:
     validation: int | None = None
     test: int | None = None
     answers: str | None = None  # which tokens of a class's answer are read: "whole" (as of a T5) or "first" (a decoder)
+    # or "own", where each row has choices of its own: texts.choices
     answer_tokens: int = 32  # of answers that are texts, at most
     score: str = "acc"  # how whole answers are compared: by log p ("acc"), or by log p a letter ("acc_norm")
 
@@ -60,10 +71,11 @@ class PackedText:
     tokens: dict[str, Tokens]
     labels: dict[str, NDArray[np.int64]]
     keys: dict[str, list[str]]
-    head: NDArray[np.float32] | WordHead | SequenceHead | TextHead
+    head: NDArray[np.float32] | WordHead | SequenceHead | TextHead | ChoiceHead
     logit_scale: float
     targets: dict[str, Targets] = field(default_factory=dict)  # of texts as answers
     attributes: dict[str, str | int] = field(default_factory=dict)
+    choices: dict[str, RowChoices] = field(default_factory=dict)  # of rows that have their own
 
     @property
     def truncated(self) -> int:
@@ -282,11 +294,13 @@ def write(packed: PackedText, path: Path, replace: bool = True) -> None:
                 packed.targets[split].write(group)
             else:
                 group.create_dataset("labels", data=packed.labels[split])
+            if packed.choices:
+                packed.choices[split].write(group)
             write_keys(group, packed.keys[split])
         names = [each.name for each in packed.classes]
         if isinstance(packed.head, WordHead):
             write_words(file, packed.head.words, packed.head.tokens, names)
-        elif isinstance(packed.head, SequenceHead):
+        elif isinstance(packed.head, SequenceHead | ChoiceHead):
             packed.head.write(file, names)
         elif isinstance(packed.head, TextHead):
             packed.head.write(file)

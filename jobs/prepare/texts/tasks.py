@@ -15,6 +15,7 @@ import walk
 from errors import InputError, shown
 from packed import COUNTS_TITLE, Say, already_built, code
 from splits import TEST, TRAIN, VALIDATION
+from texts.choices import ByRow, pack_rows, read_rows
 from texts.columnar import is_saved
 from texts.language import summary
 from texts.minilm import text_model
@@ -26,8 +27,9 @@ from texts.read import SPLIT_FILES, SUFFIXES, Columns, kind_of, parts_of, read_t
 
 TABLE = Path(__file__).parent / "tasks.toml"
 CODE = ("texts/answers.py", "texts/columnar.py", "texts/pack.py", "packed.py", "texts/prompts.py", "splits.py")
-CODE += ("texts/model.py", "texts/tasks.py", "texts/read.py", "walk.py", "labels.py")
+CODE += ("texts/choices.py", "texts/model.py", "texts/tasks.py", "texts/read.py", "walk.py", "labels.py")
 ENDINGS = (".parquet", *(suffix + packed for suffix in SUFFIXES for packed in ("", ".gz")))
+OWN = "own"  # --answers: each row has choices of its own
 SPLITS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 
 
@@ -51,6 +53,7 @@ class Task:
     note: str
     metric: str = ""  # of answers that are texts
     answer: str = ""  # how these are written
+    by_row: ByRow | None = None  # where each row's choices stand
 
     @property
     def named(self) -> list[str]:
@@ -103,6 +106,16 @@ class Task:
         return [Class(each.name, label, each.sentences, each.word) for each, label in pairs]
 
 
+def form_of(entry: Mapping[str, Any], where: str) -> ByRow:
+    return ByRow(
+        parse(entry["prompt"], where, mask=False),
+        tuple(entry["choices"]),
+        entry.get("same", False),
+        entry.get("names", ""),
+        entry.get("written", ""),
+    )
+
+
 def read(path: Path = TABLE) -> dict[str, tuple[Task, list[str]]]:
     """Tasks by name, each with the sets that it belongs to. The table is a part of the program: a fault in it is one of
     the program's."""
@@ -130,6 +143,7 @@ def read(path: Path = TABLE) -> dict[str, tuple[Task, list[str]]]:
             entry.get("note", ""),
             t5.get("metric", "") if t5 else "",
             t5.get("answer", "{}") if t5 and "metric" in t5 else "",
+            form_of(entry["by_row"], where) if "by_row" in entry else None,
         )
         tasks[name] = (task, entry["sets"])
     return tasks
@@ -192,9 +206,14 @@ def prepare(options: argparse.Namespace, say: Say) -> None:
             f"{location}: holds none of the {len(tasks)} tasks; expected {tasks[0].name} or others, "
             "folders with train, validation and test"
         )
-    if model.prompted and (without := [task.name for task in there if task.prompt_for(model) is None]):
+    if options.answers == OWN and (without := [task.name for task in there if task.by_row is None]):
         raise InputError(
-            f"{model.folder}: is {model.called}, for which the table has no prompt of {', '.join(without)}; expected "
+            f"--answers own: the table has no choices by row of {', '.join(without)}; expected --set choices"
+        )
+    lacking = [task.name for task in there if model.prompted and task.prompt_for(model) is None]
+    if lacking and options.answers != OWN:
+        raise InputError(
+            f"{model.folder}: is {model.called}, for which the table has no prompt of {', '.join(lacking)}; expected "
             "--only with others, or --set"
         )
     if model.masked_lm and options.new_tokens is not None:
@@ -230,10 +249,6 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
     made_of = built_from(task, place, model, options)
     if already_built(path, made_of):
         return f"{summary(path)} (unchanged)"
-    prompt = task.prompt_for(model)
-    classes = task.matched(plain, model)
-    known = {match for each in classes for match in each.matches}
-    texts = read_texts(place, task.columns(plain, prompt, known), splits_of(task, place, plain))
     choice = Choice(
         options.tokens,
         options.per_class,
@@ -248,12 +263,25 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
         "license": "not stated",
         "title": task.title,
         "verified": "a plain copy" if plain and task.checked else "no",
-        "note": "" if model.answers_behind and prompt is task.answers else task.note,  # which is of the other prompt
         "built_from": made_of,
     }
+    splits, seed = splits_of(task, place, plain), f"{task.name}/{options.seed}"
+    if choice.answers == OWN:
+        assert task.by_row is not None
+        if plain:
+            raise InputError(f"{place}: holds TSV without names of columns; expected the source's files")
+        rows, texts = read_rows(place, task.by_row, task.label, task.classes, splits)
+        about["prompt"] = task.by_row.prompt.template
+        packed = pack_rows(task.name, rows, texts, model, choice, seed=seed, **about)
+        write(packed, path)
+        return packed.summary() + walk.closing(texts.left_out) + doubt
+    prompt = task.prompt_for(model)
+    about["note"] = "" if model.answers_behind and prompt is task.answers else task.note  # which is of the other prompt
+    classes = task.matched(plain, model)
+    known = {match for each in classes for match in each.matches}
+    texts = read_texts(place, task.columns(plain, prompt, known), splits)
     if task.metric:
         assert prompt is not None
-        seed = f"{task.name}/{options.seed}"
         packed = pack_answers(task.name, texts, model, choice, seed=seed, prompt=prompt, metric=task.metric, **about)
         write(packed, path)
         cut = packed.attributes["answers_cut"]
@@ -266,15 +294,6 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
     if strange := sorted(set(texts.labels) - known):
         expected = ", ".join(sorted(known))
         raise InputError(f"{place}: the label {shown(strange[0])} is none of {task.name}'s; expected {expected}")
-    packed = pack(
-        task.name,
-        texts,
-        classes,
-        model,
-        choice,
-        seed=f"{task.name}/{options.seed}",
-        prompt=prompt,
-        **about,
-    )
+    packed = pack(task.name, texts, classes, model, choice, seed=seed, prompt=prompt, **about)
     write(packed, path)
     return packed.summary() + walk.closing(texts.left_out) + doubt
