@@ -36,6 +36,10 @@ struct Paths {
   std::int64_t nodes = 0;  ///< places
 };
 
+/// The score of a choice that is not there: far below any log-probability, and finite, so that sums and
+/// differences of models' outputs stay numbers.
+constexpr double no_choice = -1e9;
+
 /// Heads of a decoder: neighbouring `queries`/`keys` heads of queries share one of keys and values
 /// (grouped-query attention, Ainslie et al., 2023).
 struct GroupedHeads {
@@ -153,6 +157,10 @@ struct Rotation {
   /** log-probabilities of whole sequences [n, C], Σ over their edges of log softmax: of the logits x      \
    *  [n, places·rows], or, with a constant head [rows, d], of states x [n, places·d] times headᵀ */    \
   T sequence_scores(const T& x, const at::Tensor& head, const Paths& paths);                                \
+  /** the same of each sample's own choices, [n, choices]: `scored` int64 [n, places, 2] has for which      \
+   *  token of which choice each place is read, -1 for none; x [n, places, rows], or, with a head,          \
+   *  [n, places, d]. A choice of which no token is scored has no_choice */                                 \
+  T choice_scores(const T& x, const at::Tensor& head, const at::Tensor& scored, std::int64_t choices);      \
   /** a constant input, such as pixels */                                                                   \
   T constant(const at::Tensor& x, const T& like);                                                           \
   /** type and device of a number's value, for constants beside it */                                       \

@@ -168,6 +168,49 @@ at::Tensor read_targets(const Hdf5File& file, const std::string& group, std::int
   return targets.to(at::kLong).masked_fill_(behind, -100);
 }
 
+/// What each choice's score is divided by where they are compared: int64 [n, choices], 0 where there is none.
+at::Tensor parts_of(const Hdf5File& file, const std::string& group, const Samples& split) {
+  const std::string name = group + "/choice_letters";
+  const auto there = split.choice_lengths.gt(0);
+  if (!file.has(name)) return there.to(at::kLong);
+  const auto letters = read(file, name, Element::int32, 2);
+  if (letters.sizes() != there.sizes()) file.refuse(name, "is not of the shape of the choices");
+  require_range(file, name, letters.where(there, 1), 1, std::numeric_limits<std::int32_t>::max());
+  return letters.to(at::kLong).masked_fill_(there.logical_not(), 0);
+}
+
+/// Choices of each row's own, and labels made of them, of which one at least has tokens that are scored.
+void read_choices(const Hdf5File& file, const std::string& group, std::int64_t classes, Samples& split) {
+  const std::string name = group + "/choices", of_lengths = group + "/choice_lengths",
+                    of_given = group + "/choice_given";
+  split.choices = read(file, name, Element::int32, 3);
+  split.choice_lengths = read(file, of_lengths, Element::int32, 2);
+  split.choice_given =
+      file.has(of_given) ? read(file, of_given, Element::int32, 2) : at::zeros_like(split.choice_lengths);
+  const auto rows = split.inputs.size(0);
+  if (split.choices.sizes().slice(0, 2) != at::IntArrayRef({rows, classes}))
+    file.refuse(name, "expected " + std::to_string(rows) + " rows of " + std::to_string(classes) +
+                          " choices, as many as /class_names has");
+  for (const auto& [part, values] :
+       {std::pair(&of_lengths, &split.choice_lengths), {&of_given, &split.choice_given}}) {
+    if (values->sizes() != split.choices.sizes().slice(0, 2))
+      file.refuse(*part, "is not of the shape of the choices");
+    require_range(file, *part, *values, 0, split.choices.size(2));
+  }
+  require_range(file, name, split.choices, 0, std::numeric_limits<std::int32_t>::max());
+  const auto scored = split.choice_lengths - split.choice_given;
+  const auto there = split.choice_lengths.gt(0);
+  const auto refuse_first = [&](const std::string& where, const at::Tensor& wrong, const char* what) {
+    if (const auto first = wrong.nonzero(); first.numel() > 0)
+      file.refuse(where, "row " + std::to_string(first[0][0].item<std::int64_t>()) + what);
+  };
+  refuse_first(of_given, there.logical_and(scored.lt(1)), " has a choice of which no token is scored");
+  refuse_first(of_lengths, there.sum(1).lt(2), " has fewer than two choices");
+  const auto right = split.labels.unsqueeze(1);
+  refuse_first(of_lengths, there.gather(1, right).logical_not(), " has no tokens of its right choice");
+  split.labels = at::cat({right, scored.to(at::kLong).gather(1, right), parts_of(file, group, split)}, 1);
+}
+
 Samples read_split(const Hdf5File& file, const std::string& group, const Task& task) {
   Samples split;
   const bool images = task.modality == "image";
@@ -188,6 +231,7 @@ Samples read_split(const Hdf5File& file, const std::string& group, const Task& t
     split.labels = read(file, labels, Element::int64, 1);
     require_rows(file, labels, split.labels, rows);
     require_range(file, labels, split.labels, 0, task.classes() - 1);
+    if (task.head.kind == Head::Kind::choices) read_choices(file, group, task.classes(), split);
   }
   if (!images) {
     require_range(file, inputs, split.inputs, 0, std::numeric_limits<std::int32_t>::max());
@@ -220,6 +264,10 @@ void require_alike(const Hdf5File& file, const Task& task) {
                                      (there->defined() ? "there" : "missing") +
                                      "; expected it in all splits or in none");
     }
+    if (file.has(name + "/choice_letters") != file.has("/train/choice_letters"))
+      file.refuse(name,
+                  "has choice_letters where /train has none, or the other way round; expected them in all "
+                  "splits or in none");
     if (!split->mask.defined()) continue;
     const auto token = [](const Samples& samples) {
       return samples.inputs[0][samples.mask[0].item<std::int64_t>()].item<std::int64_t>();
@@ -250,7 +298,8 @@ Head::Kind head_kind(const Hdf5File& file) {
   if (kind == "words") return Head::Kind::words;
   if (kind == "sequences") return Head::Kind::sequences;
   if (kind == "text") return Head::Kind::text;
-  file.refuse("/head", "attribute kind: expected cosine, affine, words, sequences or text");
+  if (kind == "choices") return Head::Kind::choices;
+  file.refuse("/head", "attribute kind: expected cosine, affine, words, sequences, text or choices");
 }
 
 void require_unit_rows(const Hdf5File& file, const std::string& name, const at::Tensor& rows) {
@@ -299,7 +348,8 @@ Head read_head(const Hdf5File& file, std::int64_t classes) {
   head.kind = head_kind(file);
   if (head.kind == Head::Kind::sequences) read_sequences(file, classes, head);
   if (head.kind == Head::Kind::text) read_text_head(file, head);
-  if (head.kind == Head::Kind::sequences || head.kind == Head::Kind::text) return head;
+  if (head.kind == Head::Kind::sequences || head.kind == Head::Kind::text || head.kind == Head::Kind::choices)
+    return head;
   if (head.kind == Head::Kind::words) {
     const std::string name = "/head/tokens";
     head.tokens = read(file, name, Element::int64, 1);
@@ -359,6 +409,8 @@ Task read_task(const std::filesystem::path& path) {
   if (task.modality != "image" && task.modality != "text") {
     file.refuse("/", "attribute modality: expected image or text");
   }
+  if (task.modality == "image" && head_kind(file) == Head::Kind::choices)
+    file.refuse("/head", "is of kind choices, and the inputs are images; expected texts");
   if (head_kind(file) != Head::Kind::text) {
     task.class_names = file.strings("/class_names");
     if (task.class_names.empty()) file.refuse("/class_names", "is empty; expected at least one class");
@@ -400,6 +452,14 @@ std::int64_t places_to_decode(const std::filesystem::path& path) {
   if (!file.has("/head")) return 0;
   const auto kind = head_kind(file);
   if (kind == Head::Kind::text) return file.info("/train/targets").shape.back();
+  if (kind == Head::Kind::choices) {
+    std::int64_t most = 0;
+    for (const auto* name : {"/train/choice_lengths", "/validation/choice_lengths", "/test/choice_lengths"}) {
+      const auto lengths = read(file, name, Element::int32, 2);
+      if (lengths.numel() > 0) most = std::max(most, lengths.sum(1).max().item<std::int64_t>());
+    }
+    return most;
+  }
   if (kind != Head::Kind::sequences) return 0;
   Head head;
   read_sequences(file, static_cast<std::int64_t>(file.strings("/class_names").size()), head);

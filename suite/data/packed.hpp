@@ -21,8 +21,12 @@ const char* split_name(Split split);
 struct Samples {
   /// uint8 [n,h,w,c] or int32 [n,t]; pictures are mapped from the file where they lie in one piece.
   at::Tensor inputs;
-  at::Tensor
-      labels;  ///< int64 [n], 0 <= label < classes; of a head of texts tokens [n,l], −100 behind the end
+  /// int64 [n], 0 <= label < classes; of a head of texts tokens [n,l], −100 behind the end; of choices
+  /// [n, 2 + classes], as models::Readout::Column says
+  at::Tensor labels;
+  /// Each row's own answers, of a head of choices: tokens int32 [n, classes, l], how many there are of each
+  /// [n, classes], 0 where a row has fewer choices, and how many of its first ones are given, not scored.
+  at::Tensor choices, choice_lengths, choice_given;
   /// All right answers of a sample, a line each, where the head is of texts [n].
   std::vector<std::string> references;
   at::Tensor lengths;  ///< int32 [n], tokens in use, 1 … t; undefined for pictures
@@ -35,7 +39,7 @@ struct Samples {
 
 /// How features become logits, as the file has it: see models::Readout.
 struct Head {
-  enum class Kind { cosine, affine, words, sequences, text };
+  enum class Kind { cosine, affine, words, sequences, text, choices };
   Kind kind = Kind::cosine;
   at::Tensor weight;       ///< float32 [classes, features], of cosine with rows of unit length; none of words
   double logit_scale = 1;  ///< of cosine
@@ -74,7 +78,8 @@ const std::vector<std::string>& text_metrics();
 std::int64_t longest_text(const std::filesystem::path& path);
 
 /// How many places a decoder is given for the labels of a packed file: each beginning that its labels'
-/// sequences have, or the tokens of the longest text; 0 where it holds neither, or there is no such file.
+/// sequences have, the tokens of the longest text, or those of all choices of a row; 0 where it holds none of
+/// these, or there is no such file.
 std::int64_t places_to_decode(const std::filesystem::path& path);
 
 /// Pictures with captions; n pictures, k captions.

@@ -78,7 +78,7 @@ at::Tensor RegimeModel::output(std::size_t t, const at::Tensor& recorded, const 
   const auto along = autodiff::jvp(
       study_.model.layout(),
       [&](const models::Blocks<autodiff::Dual>& p) {
-        return readout.output(encoder, p, encoder.encode(p, {batch, study_.model.start_buffers()}));
+        return readout.output(encoder, p, encoder.encode(p, {batch, study_.model.start_buffers()}), batch);
       },
       study_.model.theta0(), tau_);
   return value + autodiff::tangent_or_zeros(along);

@@ -37,13 +37,15 @@ at::Tensor widened(const Batch& b, std::int64_t before, std::int64_t tokens) {
 void join_decoders(const std::vector<Batch>& batches, Batch& all) {
   std::int64_t places = 0;
   for (const auto& b : batches) places = std::max(places, b.decoded());
-  std::vector<at::Tensor> tokens, sees;
+  std::vector<at::Tensor> tokens, sees, scored;
   for (const auto& b : batches) {
     const auto more = places - b.decoded();
     tokens.push_back(pad(b.decoder, places));
     sees.push_back(at::constant_pad_nd(b.sees, {0, more, 0, more}));
+    if (b.scored.defined()) scored.push_back(at::constant_pad_nd(b.scored, {0, 0, 0, more}, -1));
   }
   all.decoder = at::cat(tokens);
+  if (scored.size() == batches.size()) all.scored = at::cat(scored);
   all.sees = at::cat(sees).logical_or(at::eye(places, all.decoder.options()).to(at::kBool));
 }
 
@@ -63,6 +65,7 @@ Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
   if (decoder.defined()) {
     some.decoder = decoder.narrow(0, begin, count);
     some.sees = sees.narrow(0, begin, count);
+    if (scored.defined()) some.scored = scored.narrow(0, begin, count);
   }
   return some;
 }
@@ -82,6 +85,7 @@ Batch Batch::select(const at::Tensor& which) const {
   if (decoder.defined()) {
     some.decoder = decoder.index_select(0, there);
     some.sees = sees.index_select(0, there);
+    if (scored.defined()) some.scored = scored.index_select(0, there);
   }
   return some;
 }

@@ -27,6 +27,9 @@ struct Batch {
   /// each of them sees, itself among them, bool [n, places, places]: of one sequence those before it, of
   /// several with shared beginnings those on the way to it. Undefined: the decoder's start alone.
   at::Tensor decoder = {}, sees = {};
+  /// Where rows have choices of their own, for which token of which choice each place of the decoder is read,
+  /// int64 [n, places, 2]; −1: for none.
+  at::Tensor scored = {};
   std::int64_t before_text = 0;  ///< of `hidden`: how many tokens stand before each sequence's own
 
   std::int64_t size() const { return held().size(0); }

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "suite/models/label_tree.hpp"
@@ -41,6 +42,7 @@ Batch random_batch(const Encoder& encoder, std::int64_t n, std::int64_t tokens, 
     if (decoded > 0) {
       texts.decoder = at::randint(0, takes.vocabulary, {n, decoded}, at::kLong);
       texts.sees = sees_before(decoded).expand({n, decoded, decoded});
+      texts.scored = at::zeros({n, decoded, 2}, at::kLong);
     }
     return texts;
   }
@@ -61,7 +63,8 @@ Readout moved(Readout readout, To&& to) {
 }  // namespace
 
 at::Tensor Readout::loss(const at::Tensor& logits, const at::Tensor& labels) const {
-  if (kind == Kind::sequences) return -logits.gather(1, labels.unsqueeze(1)).sum();
+  if (kind == Kind::sequences || kind == Kind::choices)
+    return -logits.gather(1, classes_of(labels).unsqueeze(1)).sum();
   if (kind == Kind::text)
     return at::cross_entropy_loss(logits.view({-1, vocabulary}), labels.flatten(), std::nullopt,
                                   at::Reduction::Sum, no_token);
@@ -70,6 +73,7 @@ at::Tensor Readout::loss(const at::Tensor& logits, const at::Tensor& labels) con
 
 double Readout::loss_items(const at::Tensor& labels) const {
   if (kind == Kind::text) return static_cast<double>(labels.ge(0).sum().item<std::int64_t>());
+  if (kind == Kind::choices) return static_cast<double>(labels.select(1, items).sum().item<std::int64_t>());
   if (kind != Kind::sequences) return static_cast<double>(labels.size(0));
   return at::tensor(lengths, at::kDouble).index_select(0, labels.cpu()).sum().item<double>();
 }
@@ -79,12 +83,16 @@ at::Tensor Readout::logits_of_text(const at::Tensor& output) const {
   return at::matmul(output.reshape({output.size(0), paths.nodes, -1}), weight.t()).flatten(1);
 }
 
-at::Tensor Readout::compared(const at::Tensor& logits) const {
+at::Tensor Readout::compared(const at::Tensor& logits, const at::Tensor& labels) const {
+  if (kind == Kind::choices) {
+    const auto by = labels.narrow(1, parts, most);
+    return (logits / by.clamp_min(1)).masked_fill(by.eq(0), -std::numeric_limits<double>::infinity());
+  }
   return letters.defined() ? logits / letters.to(logits.scalar_type()) : logits;
 }
 
 at::Tensor Readout::correct(const at::Tensor& logits, const at::Tensor& labels) const {
-  if (kind != Kind::text) return compared(logits).argmax(1).eq(labels);
+  if (kind != Kind::text) return compared(logits, labels).argmax(1).eq(classes_of(labels));
   const auto said = logits.view({labels.size(0), labels.size(1), vocabulary}).argmax(2);
   return said.eq(labels).logical_or(labels.lt(0)).all(1);
 }

@@ -56,6 +56,27 @@ LabelTree label_tree(const at::Tensor& labels, const at::Tensor& lengths, std::i
   return tree;
 }
 
+ChoiceLine choice_line(const at::Tensor& tokens, const at::Tensor& lengths, const at::Tensor& given,
+                       const at::Tensor& start) {
+  const auto longest = tokens.size(2);
+  const auto places = lengths.size(0) == 0 ? 1 : lengths.sum(1).max().item<std::int64_t>();
+  const auto there = at::arange(longest, lengths.options()).lt(lengths.unsqueeze(2)).flatten(1);
+  // The tokens that there are, in their order; behind them others, which nothing sees or is read for.
+  const auto order = there.logical_not().to(at::kByte).argsort(true, 1, false).narrow(1, 0, places);
+  const auto in_use = there.gather(1, order);
+  const auto choice = order.div(longest, "floor"), depth = order.remainder(longest);
+  const auto token = tokens.flatten(1).gather(1, order);
+  const auto before = at::cat({start.unsqueeze(1), token.narrow(1, 0, places - 1)}, 1);
+  ChoiceLine line;
+  line.decoder = at::where(depth.eq(0), start.unsqueeze(1), before);
+  const auto on_the_way =
+      choice.unsqueeze(2).eq(choice.unsqueeze(1)).logical_and(depth.unsqueeze(2).ge(depth.unsqueeze(1)));
+  line.sees = on_the_way.logical_and(in_use.unsqueeze(2)).logical_or(at::eye(places, on_the_way.options()));
+  const auto is_scored = in_use.logical_and(depth.ge(given.gather(1, choice)));
+  line.scored = at::stack({token, choice}, 2).masked_fill(is_scored.logical_not().unsqueeze(2), -1);
+  return line;
+}
+
 at::Tensor shifted_right(const at::Tensor& targets, std::int64_t start) {
   const auto before = targets.narrow(1, 0, targets.size(1) - 1).clamp_min(0);
   return at::cat({at::full({targets.size(0), 1}, start, targets.options()), before}, 1);

@@ -28,7 +28,10 @@ struct Readout {
     sequences,
     /// output: as of sequences, behind each beginning of a sample's own text; logits: those of the
     /// vocabulary, [n, places·rows]
-    text
+    text,
+    /// output and logits: the log-probability of each of a row's own choices, [n, choices], Σ over its tokens
+    /// as of sequences; autodiff::no_choice where there is none
+    choices
   };
   Kind kind = Kind::cosine;
   /// Rows [classes, width of the features], of cosine at unit length; of sequences those of the whole
@@ -44,21 +47,31 @@ struct Readout {
   /// answer, as lm-evaluation-harness' acc_norm has it; undefined: nothing, as its acc.
   at::Tensor letters = {};
   std::int64_t vocabulary = 0;  ///< of sequences and texts: rows of E
+  std::int64_t most = 0;        ///< of choices: how many a row may have
+  /// What stands in the columns of the labels of choices, int64 [n, 2 + most].
+  enum Column : std::int64_t {
+    right,  ///< which choice is
+    items,  ///< how many of its tokens are scored
+    parts   ///< from here on: what each choice's score is divided by where they are compared; 0: not there
+  };
   static constexpr std::int64_t no_token =
       -100;  ///< in the labels of texts: behind the end, as transformers has it
 
   std::int64_t classes() const {
     if (kind == Kind::sequences) return static_cast<std::int64_t>(lengths.size());
     if (kind == Kind::text) return 0;
+    if (kind == Kind::choices) return most;
     return kind == Kind::words ? words.size(0) : weight.size(0);
   }
   /// Width of the output.
   std::int64_t width(const Encoder& encoder) const {
+    if (kind == Kind::choices) return most;
     if (reads_places()) return paths.nodes * (weight.defined() ? encoder.width() : vocabulary);
     return kind == Kind::words ? classes() : encoder.width();
   }
   /// Which space an output lies in, and so what a linearised model linearises, τJp, and distances of outputs.
   const char* space(const Encoder& encoder) const {
+    if (kind == Kind::choices) return "log-probabilities of each row's choices";
     if (reads_places())
       return weight.defined() ? "decoder's output at each token of the answers"
                               : "logits of the vocabulary at each token of the answers";
@@ -66,14 +79,23 @@ struct Readout {
   }
   /// Whether the output is the features themselves, [n, width of the features].
   bool is_features() const { return kind == Kind::cosine || kind == Kind::affine; }
-  /// Whether it reads the decoder at the places Paths::nodes, from Batch::decoder.
-  bool reads_places() const { return kind == Kind::sequences || kind == Kind::text; }
+  /// Whether it reads the decoder at several places, from Batch::decoder: at Paths::nodes, or of choices
+  /// where Batch::scored says.
+  bool reads_places() const { return kind == Kind::sequences || kind == Kind::text || kind == Kind::choices; }
 
-  /// The output [n, width] of features z [n, width of the features] of the model at `p`.
+  /// The output [n, width] of features z [n, width of the features] of the model at `p`, for the inputs x.
   template <class T>
-  T output(const Encoder& encoder, const Blocks<T>& p, const T& z) const {
+  T output(const Encoder& encoder, const Blocks<T>& p, const T& z, const Batch& x) const {
     if (is_features()) return z;
     const auto& table = p[static_cast<std::size_t>(encoder.vocabulary_block())];
+    if (kind == Kind::choices) {
+      const T states = autodiff::some_tokens(z, 0, x.scored.size(1));
+      if (weight.defined()) return autodiff::choice_scores(states, weight, x.scored, most);
+      const T logits = autodiff::linear(states, table);
+      return autodiff::choice_scores(
+          encoder.logit_cap() > 0 ? autodiff::soft_cap(logits, encoder.logit_cap()) : logits, {}, x.scored,
+          most);
+    }
     if (reads_places()) {
       const T states = autodiff::some_tokens(z, 0, paths.nodes);
       if (weight.defined()) return autodiff::flatten_tokens(states);
@@ -97,6 +119,7 @@ struct Readout {
         if (cap > 0) return autodiff::soft_cap(autodiff::affine_logits(output, weight, bias), cap);
         return autodiff::affine_logits(output, weight, bias);
       case Kind::words:
+      case Kind::choices:
         return output;
       case Kind::sequences:
         return autodiff::sequence_scores(output, weight, paths);
@@ -107,16 +130,20 @@ struct Readout {
     return output;
   }
 
-  /// The sum of the training loss over samples: cross-entropy; of sequences and texts −log p of the right
-  /// one's tokens (T5ForConditionalGeneration's loss), other labels being no part of it. Labels int64 [n]; of
-  /// texts [n, places], no_token behind each one's end.
+  /// The sum of the training loss over samples: cross-entropy; of sequences, texts and choices −log p of the
+  /// right one's tokens (T5ForConditionalGeneration's loss), other labels being no part of it. Labels int64
+  /// [n]; of texts [n, places], no_token behind each one's end; of choices as Column says.
   at::Tensor loss(const at::Tensor& logits, const at::Tensor& labels) const;
-  /// What the sum of losses is divided by for their mean: samples; of sequences and texts the right ones'
-  /// tokens.
+  /// What the sum of losses is divided by for their mean: samples; of sequences, texts and choices the right
+  /// ones' tokens.
   double loss_items(const at::Tensor& labels) const;
   /// What classes are compared by, and predicted: logits [n, classes], divided by `letters` where there are
-  /// any.
-  at::Tensor compared(const at::Tensor& logits) const;
+  /// any; of choices by what the labels say, −∞ where there is none.
+  at::Tensor compared(const at::Tensor& logits, const at::Tensor& labels) const;
+  /// Which class is each sample's, int64 [n]; of choices its place among the row's own. Not of texts.
+  at::Tensor classes_of(const at::Tensor& labels) const {
+    return kind == Kind::choices ? labels.select(1, right) : labels;
+  }
   /// Which samples are right, bool [n]: the largest of compared() is the label's, of equal ones the first
   /// class's; of texts each token's, which is what greedy decoding gives exactly then.
   at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels) const;

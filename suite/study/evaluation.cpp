@@ -43,7 +43,7 @@ at::Tensor Evaluation::output(const comm::Communicator& group, const models::Sta
   const auto buffers = model_.buffers(state, compute_type());
   return by_shards(group, readout.width(encoder), points, "gathering outputs",
                    [&](const models::Batch& x, const at::Tensor&) {
-                     return readout.output(encoder, blocks, encoder.encode(blocks, {x, buffers}));
+                     return readout.output(encoder, blocks, encoder.encode(blocks, {x, buffers}), x);
                    });
 }
 
@@ -58,7 +58,7 @@ at::Tensor Evaluation::tangent(const comm::Communicator& group, const at::Tensor
                      return autodiff::jvp(
                                 model_.layout(),
                                 [&](const models::Blocks<autodiff::Dual>& p) {
-                                  return readout.output(encoder, p, encoder.encode(p, {x, buffers}));
+                                  return readout.output(encoder, p, encoder.encode(p, {x, buffers}), x);
                                 },
                                 start, direction)
                          .tangent;
@@ -84,7 +84,7 @@ at::Tensor Evaluation::say(const models::Blocks<T>& p, const models::Given& x, s
   auto last = readout;  // of one place
   last.paths.nodes = 1;
   const auto n = x.batch.size();
-  const auto whole = readout.logits(value_of(readout.output(encoder, p, encoder.encode(p, x))));
+  const auto whole = readout.logits(value_of(readout.output(encoder, p, encoder.encode(p, x), x.batch)));
   const auto first_ranked = whole.view({n, readout.paths.nodes, readout.vocabulary}).argmax(2).eq(labels);
   int decoding = 1;
   T memory;  // of an encoder: what it made of the text; else a text is run again with each token behind it
@@ -101,7 +101,8 @@ at::Tensor Evaluation::say(const models::Blocks<T>& p, const models::Given& x, s
     next.batch.sees = models::sees_before(k + 1).to(labels.device()).expand({n, k + 1, k + 1});
     const T z =
         encoder.answers_in_line() ? encoder.encode(p, next) : encoder.go_on(decoding, p, memory, next);
-    const auto logits = last.logits(value_of(last.output(encoder, p, autodiff::some_tokens(z, k, 1))));
+    const auto logits =
+        last.logits(value_of(last.output(encoder, p, autodiff::some_tokens(z, k, 1), x.batch)));
     const auto chosen = logits.argmax(1);
     tokens.select(1, k).copy_(at::where(ended, -1, chosen));
     for (const auto end : encoder.decoder_ends()) ended = ended.logical_or(chosen.eq(end));

@@ -42,6 +42,8 @@ std::uint64_t digest_of(const data::Task& task) {
   for (const auto* split : {&task.train, &task.validation, &task.test}) {
     for (const auto* tensor : {&split->inputs, &split->labels, &split->lengths, &split->types, &split->mask})
       digest.add(*tensor);
+    for (const auto* tensor : {&split->choices, &split->choice_lengths, &split->choice_given})
+      digest.add(*tensor);
     for (const auto& answers : split->references) digest.add(answers.data(), answers.size());
   }
   return digest.value();

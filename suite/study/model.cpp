@@ -100,7 +100,7 @@ const models::State& Model::start() const {
 models::Batch Model::random_batch(std::int64_t n) const {
   auto batch = models::random_batch(encoder(), n, tokens_, decoded_);
   batch.inputs = batch.inputs.to(device_);
-  for (auto* given : {&batch.mask, &batch.decoder, &batch.sees})
+  for (auto* given : {&batch.mask, &batch.decoder, &batch.sees, &batch.scored})
     if (given->defined()) *given = given->to(device_);
   return batch;
 }

@@ -40,7 +40,11 @@ class Points {
     return {count, read_, lengths_.defined() ? lengths_.narrow(0, 0, count) : lengths_};
   }
   /// Bytes that are held.
-  std::size_t bytes() const { return read_ || size_ == 0 ? 0 : held_.held().nbytes(); }
+  std::size_t bytes() const {
+    if (read_ || size_ == 0) return 0;
+    // Each row has places of its own where there are choices; else all share them.
+    return held_.held().nbytes() + (held_.scored.defined() ? held_.sees.nbytes() + held_.scored.nbytes() : 0);
+  }
 
  private:
   static at::Tensor numbers(std::int64_t begin, std::int64_t count);

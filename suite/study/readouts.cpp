@@ -49,6 +49,9 @@ models::Readout readout_of_answers(const data::Task& task, const Model& model, b
     readout.paths = std::move(tree.paths);
     readout.lengths = std::move(tree.lengths);
     readout.letters = task.head.letters;
+  } else if (task.head.kind == data::Head::Kind::choices) {
+    readout.kind = Kind::choices;
+    readout.most = task.classes();
   } else {
     readout.paths.nodes = task.train.labels.size(1);
   }
@@ -69,6 +72,7 @@ models::Readout readout_of(const data::Task& task, const Model& model, const Set
   switch (head.kind) {
     case data::Head::Kind::sequences:
     case data::Head::Kind::text:
+    case data::Head::Kind::choices:
       return readout_of_answers(task, model, settings.words_frozen, counted);
     case data::Head::Kind::affine:
       return {.kind = Kind::affine, .weight = head.weight, .bias = head.bias};
@@ -94,7 +98,7 @@ Readouts::Readouts(const Settings& settings, const Model& model, const Tasks& ta
 
 Readouts::Decoder Readouts::decoder_of(const data::Task& task, const models::Readout& readout,
                                        const Model& model) {
-  if (!readout.reads_places()) return {};
+  if (!readout.reads_places() || readout.kind == models::Readout::Kind::choices) return {};
   if (readout.kind == models::Readout::Kind::text)
     return {{}, models::sees_before(readout.paths.nodes).to(model.device())};
   const auto tree = models::label_tree(task.head.tokens, task.head.lengths, model.encoder().decoder_start());
@@ -121,12 +125,35 @@ models::Batch Readouts::read_by(std::size_t t, models::Batch batch) const {
 
 models::Batch Readouts::read_rows(std::size_t t, Split split, const at::Tensor& rows,
                                   models::Batch batch) const {
+  if (readouts_[t].kind == models::Readout::Kind::choices)
+    return with_choices(t, split, rows, std::move(batch));
   batch = read_by(t, std::move(batch));
   if (!decoders_[t].sees.defined() || decoders_[t].tokens.defined()) return batch;
   const auto& answers = tasks_.data(t).split(split).labels;
   batch.decoder = data::send(model_.device(), models::shifted_right(answers.index_select(0, rows),
                                                                     model_.encoder().decoder_start()));
   return batch;
+}
+
+models::Batch Readouts::with_choices(std::size_t t, Split split, const at::Tensor& rows,
+                                     models::Batch batch) const {
+  const auto& from = tasks_.data(t).split(split);
+  const auto of_rows = [&](const at::Tensor& x) { return x.index_select(0, rows).to(at::kLong); };
+  auto start = at::full({rows.size(0)}, model_.encoder().decoder_start(), at::kLong);
+  if (model_.encoder().answers_in_line())
+    start = of_rows(from.inputs).gather(1, of_rows(from.lengths).sub(1).unsqueeze(1)).squeeze(1);
+  const auto line = models::choice_line(of_rows(from.choices), of_rows(from.choice_lengths),
+                                        of_rows(from.choice_given), start);
+  batch.decoder = data::send(model_.device(), line.decoder);
+  batch.sees = data::send(model_.device(), line.sees);
+  batch.scored = data::send(model_.device(), line.scored);
+  return batch;
+}
+
+bool Readouts::read_choices() const {
+  return std::any_of(readouts_.begin(), readouts_.end(), [](const models::Readout& readout) {
+    return readout.kind == models::Readout::Kind::choices;
+  });
 }
 
 std::filesystem::path Readouts::head_file(const std::filesystem::path& run, std::size_t t) const {

@@ -31,20 +31,24 @@ class Readouts {
   std::string space() const;
   /// Whether any task's logits are rows of the model's vocabulary or classifier.
   bool read_words() const;
+  /// Whether any task's rows have choices of their own.
+  bool read_choices() const;
   /// Texts as task t's readout reads them: with t's answers before the decoder.
   models::Batch read_by(std::size_t t, models::Batch batch) const;
-  /// As read_by(), of rows of task t's own split: where it is answered by texts, each has its own before the
-  /// decoder.
+  /// As read_by(), of rows of task t's own split: where it is answered by texts or by choices of each row,
+  /// each has its own before the decoder.
   models::Batch read_rows(std::size_t t, Split split, const at::Tensor& rows, models::Batch batch) const;
 
  private:
   /// What the decoder is given, int64 [places], and what each place sees, bool [places, places]; of tasks
-  /// answered by texts the former is each sample's own; undefined where labels are no sequences.
+  /// answered by texts the former is each sample's own; undefined where labels are no sequences, and of
+  /// choices, of which all is each sample's own.
   struct Decoder {
     at::Tensor tokens, sees;
   };
   static Decoder decoder_of(const data::Task& task, const models::Readout& readout, const Model& model);
   void require_one_way_to_answer() const;
+  models::Batch with_choices(std::size_t t, Split split, const at::Tensor& rows, models::Batch batch) const;
 
   const Model& model_;
   const Tasks& tasks_;

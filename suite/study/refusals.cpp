@@ -20,6 +20,14 @@ void require_classes(const Study& study, const std::string& section) {
                        " is answered by texts, of which it has no meaning");
 }
 
+void require_shared_classes(const Study& study, const std::string& section) {
+  for (std::size_t t = 0; t < study.tasks.with_control(); ++t)
+    if (study.readouts.of(t).kind == models::Readout::Kind::choices)
+      throw InputError("section [" + section +
+                       "] takes each task's logits on others' points; the rows of the task " +
+                       study.tasks.name(t) + " have choices of their own, which no other's have");
+}
+
 void refuse_filter(const Study& study, const std::string& section) {
   if (study.settings.beat_majority)
     throw InputError("data.beat_majority leaves out tasks once they are fine-tuned; section [" + section +

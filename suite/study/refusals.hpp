@@ -15,6 +15,10 @@ void require_vectors(const Study& study, const std::string& section);
 /// Throws InputError where a task is answered by texts, for a section on classes.
 void require_classes(const Study& study, const std::string& section);
 
+/// Throws InputError where a task's rows have choices of their own, for a section that takes its logits on
+/// other tasks' points.
+void require_shared_classes(const Study& study, const std::string& section);
+
 /// Throws InputError where [data] beat_majority may leave out tasks, for a section that merges all.
 void refuse_filter(const Study& study, const std::string& section);
 

@@ -21,7 +21,7 @@ namespace taugrid::study {
 struct Sample {
   at::Tensor index;   ///< int64 [n], rows of the split; on the host
   Points points;      ///< what the model takes; on the device
-  at::Tensor labels;  ///< int64 [n]; on the device
+  at::Tensor labels;  ///< int64 [n], or as Readout::loss() says; on the device
 };
 
 class Samples {
@@ -36,7 +36,7 @@ class Samples {
   /// Rows of a task of pictures, each its box [n, 4] of data::random_boxes() alone, resized to the whole.
   models::Batch cropped_batch(std::size_t t, Split split, const at::Tensor& rows,
                               const at::Tensor& boxes) const;
-  /// The labels of these rows, int64 [n].
+  /// The labels of these rows, int64 [n], or as Readout::loss() says.
   at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
 
   /// min(n, rows of the split) points, which do not outlive this object. The latest are kept for further

@@ -44,6 +44,13 @@ Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks
     }
   }
   for (const auto& name : settings.regimes) {
+    if (!regime(name).linear || !readouts.read_choices()) continue;
+    throw InputError(
+        "finetune.regimes: " + name +
+        " is linear, and there are rows with choices of their own: their log-probabilities are the "
+        "output, of which a linear model's training loss has no bound; expected others");
+  }
+  for (const auto& name : settings.regimes) {
     if (trained_parameters(name) > 0) continue;
     throw InputError(fmt::format(
         "finetune.regimes: {} trains nothing of the model {}{}", name, settings.model.string(),

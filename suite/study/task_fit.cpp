@@ -29,14 +29,15 @@ void require_tokenizer(const data::Task& task, const std::filesystem::path& mode
 std::int64_t behind_text(const data::Task& task, const data::Samples& split, const models::Encoder& encoder) {
   if (!encoder.answers_in_line()) return 0;
   if (task.head.kind == data::Head::Kind::text) return split.labels.size(1) - 1;
+  if (task.head.kind == data::Head::Kind::choices) return split.choice_lengths.max().item<std::int64_t>() - 1;
   return task.head.kind == data::Head::Kind::sequences ? task.head.lengths.max().item<std::int64_t>() - 1 : 0;
 }
 
 /// The task's answers are tokens of a model that has a decoder.
 void require_answers(const data::Task& task, const models::Encoder& encoder, const Settings& settings,
                      const std::string& where) {
-  const bool text = task.head.kind == data::Head::Kind::text;
-  if (settings.trains_heads && !text) return;
+  const bool of_rows = task.head.kind != data::Head::Kind::sequences;  // each has its own
+  if (settings.trains_heads && !of_rows) return;
   if (encoder.decoder_start() < 0 || settings.trains_heads)
     throw InputError(
         where + ": is answered by whole sequences of tokens; " +
@@ -51,7 +52,12 @@ void require_answers(const data::Task& task, const models::Encoder& encoder, con
       throw InputError(where + ": " + name + " holds token " + std::to_string(largest) + "; the model " +
                        settings.model.string() + " has a vocabulary of " + std::to_string(rows));
   };
-  if (!text) return check("/head/tokens", task.head.tokens);
+  if (!of_rows) return check("/head/tokens", task.head.tokens);
+  if (task.head.kind == data::Head::Kind::choices) {
+    check("/train/choices", task.train.choices);
+    check("/validation/choices", task.validation.choices);
+    return check("/test/choices", task.test.choices);
+  }
   check("/train/targets", task.train.labels);
   check("/validation/targets", task.validation.labels);
   check("/test/targets", task.test.labels);
@@ -60,7 +66,8 @@ void require_answers(const data::Task& task, const models::Encoder& encoder, con
 }  // namespace
 
 bool has_answers(const data::Task& task) {
-  return task.head.kind == data::Head::Kind::sequences || task.head.kind == data::Head::Kind::text;
+  using Kind = data::Head::Kind;
+  return task.head.kind == Kind::sequences || task.head.kind == Kind::text || task.head.kind == Kind::choices;
 }
 
 void require_fit(const data::Task& task, const models::Encoder& encoder, const Settings& settings,

@@ -11,7 +11,7 @@
 
 namespace taugrid::study {
 
-/// Whether the task is answered by whole sequences of tokens: labels' words, or texts.
+/// Whether the task is answered by whole sequences of tokens: labels' words, texts, or choices of each row.
 bool has_answers(const data::Task& task);
 
 /// The task's inputs are what the model takes, its tokens are the model's own, and its head fits the model's

@@ -14,9 +14,10 @@ namespace {
 
 /// A line that says what a task holds.
 std::string described(const data::Task& task) {
-  const auto answers = task.head.kind == data::Head::Kind::text
-                           ? fmt::format("answered by texts ({})", task.head.metric)
-                           : fmt::format("{} classes", task.classes());
+  const auto answers =
+      task.head.kind == data::Head::Kind::text      ? fmt::format("answered by texts ({})", task.head.metric)
+      : task.head.kind == data::Head::Kind::choices ? fmt::format("up to {} choices a row", task.classes())
+                                                    : fmt::format("{} classes", task.classes());
   return fmt::format("found: {}, {} + {} + {} {}", answers, task.train.labels.size(0),
                      task.validation.labels.size(0), task.test.labels.size(0),
                      task.modality == "text" ? "texts" : "images");

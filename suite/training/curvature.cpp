@@ -22,7 +22,7 @@ autodiff::HessianVectorProduct hessian(const study::Study& study, const models::
   const models::Given x{batch, study.model.buffers(state, at::kFloat)};
   return {study.model.layout(),
           [&](const models::Blocks<at::Tensor>& blocks) {
-            return loss(loss.readout.output(encoder, blocks, encoder.encode(blocks, x)));
+            return loss(loss.readout.output(encoder, blocks, encoder.encode(blocks, x), batch));
           },
           state.theta, study.free_blocks()};
 }

@@ -26,7 +26,7 @@ std::vector<T> outputs_of(const models::Encoder& encoder, const Blocks<T>& p, co
   std::int64_t row = 0;
   for (const auto& term : terms) {
     const auto n = term.batch.size();
-    outputs.push_back(term.readout->output(encoder, p, narrow(z, row, n)));
+    outputs.push_back(term.readout->output(encoder, p, narrow(z, row, n), term.batch));
     row += n;
   }
   return outputs;

@@ -10,9 +10,11 @@ namespace taugrid::training {
 
 Term random_term(const study::Study& study, std::int64_t inputs) {
   const auto& readout = study.readouts.of(0);
-  const auto labels = readout.kind == models::Readout::Kind::text
-                          ? at::randint(readout.vocabulary, {inputs, readout.paths.nodes}, at::kLong)
-                          : at::randint(readout.classes(), {inputs}, at::kLong);
+  using Kind = models::Readout::Kind;
+  const auto labels =
+      readout.kind == Kind::text ? at::randint(readout.vocabulary, {inputs, readout.paths.nodes}, at::kLong)
+      : readout.kind == Kind::choices ? at::zeros({inputs, models::Readout::parts + readout.most}, at::kLong)
+                                      : at::randint(readout.classes(), {inputs}, at::kLong);
   return {study.model.random_batch(inputs), labels.to(study.device), &readout,
           1 / static_cast<double>(inputs)};
 }

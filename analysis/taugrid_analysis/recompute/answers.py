@@ -1,10 +1,13 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a T5 or a decoder answers: classes by sequences of tokens, or texts; read by teacher forcing."""
+"""What a T5 or a decoder answers, read by teacher forcing.
+
+Classes by sequences of tokens, texts, or choices of each row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import h5py
@@ -18,7 +21,9 @@ from taugrid_analysis.recompute import decoder, t5
 
 Tokens = tuple[int, ...]
 NO_TOKEN = -100
-KINDS = ("sequences", "text")
+KINDS = ("sequences", "text", "choices")
+NO_CHOICE = -1e9  # the score of one that is not there
+RIGHT, ITEMS, PARTS = 0, 1, 2  # columns of the labels of choices: choice_labels()
 
 
 def sequences_of(node: h5py.Group) -> tuple[Tokens, ...]:
@@ -40,6 +45,48 @@ def targets(group: h5py.Group, rows: object) -> Array:
     """Texts as transformers' labels, [n, tokens]."""
     ids, lengths = group["targets"][rows].astype(np.int64), group["target_lengths"][rows]
     return np.where(np.arange(ids.shape[1]) < lengths[:, None], ids, NO_TOKEN)
+
+
+def choice_labels(group: h5py.Group, rows: object) -> Array:
+    """[n, 2 + choices]: which is right, how many of its tokens are scored, and each one's divisor.
+
+    By that scores are divided where they are compared; it is 0 where there is no choice.
+    """
+    right, lengths = group["labels"][rows], group["choice_lengths"][rows]
+    scored = lengths - (group["choice_given"][rows] if "choice_given" in group else 0)
+    parts = group["choice_letters"][rows] if "choice_letters" in group else np.ones_like(lengths)
+    items = scored[np.arange(len(right)), right]
+    return np.column_stack([right, items, np.where(lengths > 0, parts, 0)]).astype(np.int64)
+
+
+def choices(group: h5py.Group, rows: object, width: int) -> Tensor:
+    """[n, width, 2 · choices]: of each its tokens plus 1, 0 behind the end, then 1 where one is scored."""
+    tokens, lengths = group["choices"][rows].astype(np.int64), group["choice_lengths"][rows][:, :, None]
+    given = group["choice_given"][rows][:, :, None] if "choice_given" in group else 0
+    place = np.arange(tokens.shape[2])
+    there = place < lengths
+    parts = np.stack([(tokens + 1) * there, there & (place >= given)], 3)  # [n, choices, tokens, 2]
+    laid = torch.tensor(parts).permute(0, 2, 1, 3).flatten(2)
+    return torch.nn.functional.pad(laid, (0, 0, 0, width - laid.shape[1]))
+
+
+def choice_scores(
+    model: torch.nn.Module,
+    p: dict[str, Tensor],
+    x: Tensor,
+    places: int,
+    logits_of: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """[n, choices]: the log-probabilities of each choice's scored tokens, added up, a choice at a time.
+
+    `logits_of` gives the vocabulary's logits of the decoder's states.
+    """
+    by, of = module_of(model), []
+    for said, scored in x[:, :places, 5:].unflatten(2, (-1, 2)).permute(2, 3, 0, 1):
+        states = by.states(model, p, x[:, :, 0], x[:, :, 2], shifted(said - 1, by.start(model)))
+        log_p = logits_of(states).log_softmax(2).gather(2, (said - 1).clamp(min=0)[:, :, None])[:, :, 0]
+        of.append(torch.where(scored.any(1), (log_p * scored).sum(1), NO_CHOICE))
+    return torch.stack(of, 1)
 
 
 def shifted(labels: Tensor, start: int) -> Tensor:
@@ -93,5 +140,7 @@ def loss_of(kind: str, sequences: Sequence[Tokens], logits: Tensor, y: Tensor, o
         return (
             cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=NO_TOKEN, reduction="sum") / items
         )
+    if kind == "choices":
+        return -logits.gather(1, y[:, RIGHT : RIGHT + 1]).sum() / of[:, ITEMS].sum()
     lengths = torch.tensor([len(sequence) for sequence in sequences])
     return -logits.gather(1, y[:, None]).sum() / lengths[of].sum()

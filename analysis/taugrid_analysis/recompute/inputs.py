@@ -17,7 +17,7 @@ import numpy as np
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import regular, text
 from taugrid_analysis.numbers.arrays import Array
-from taugrid_analysis.recompute.answers import targets
+from taugrid_analysis.recompute.answers import choice_labels, targets
 from taugrid_analysis.run.store import opened
 
 WORD, MIX, SHIFT, MASK = 8, 0x9E3779B97F4A7C15, 32, 2**64 - 1
@@ -167,13 +167,20 @@ def digest_task(path: Path) -> str:
             for split in ("train", "validation", "test"):
                 inputs_of = file[f"{split}/inputs"]
                 yield from array(inputs_of, "|u1" if inputs_of.dtype == np.uint8 else "<i4")
-                if "labels" in file[split]:
+                if "choices" in file[split]:
+                    yield from array(choice_labels(file[split], slice(None)), "<i8")
+                elif "labels" in file[split]:
                     yield from array(file[f"{split}/labels"], "<i8")
                 else:
                     yield from array(targets(file[split], slice(None)), "<i8")
                 for name in ("lengths", "types", "mask"):
                     if f"{split}/{name}" in file:
                         yield from array(file[f"{split}/{name}"], "<i4")
+                if "choices" in file[split]:
+                    yield from array(file[f"{split}/choices"], "<i4")
+                    lengths = file[f"{split}/choice_lengths"]
+                    yield from array(lengths, "<i4")
+                    yield from array(file[split].get("choice_given", np.zeros(lengths.shape, "<i4")), "<i4")
                 if "references" in file[split]:
                     yield from (bytes(answers) for answers in file[f"{split}/references"][()])
 

@@ -102,7 +102,8 @@ class Head:
     bias: Tensor
     words: Tensor
     sequences: tuple[tuple[int, ...], ...] = ()
-    places: int = 0  # of texts: tokens of the longest
+    places: int = 0  # of texts and choices: tokens of the longest
+    most: int = 0  # of choices: how many a row may have
     letters: Tensor | None = (
         None  # of sequences: what a class's score is divided by where classes are compared
     )
@@ -111,13 +112,17 @@ class Head:
     def of(cls, node: h5py.Group) -> Head:
         kind, none = text(node.attrs.get("kind", "cosine")), torch.zeros(0)
         if kind not in ("cosine", "affine", "words", *answers.KINDS):
-            expected = "kind cosine, affine, words, sequences or text"
+            expected = "kind cosine, affine, words, sequences, text or choices"
             raise InputError(f"/head is {kind}", node.file.filename, expected)
         if kind == "sequences":
             letters = torch.tensor(node["letters"][()]) if "letters" in node else None
             return cls(kind, none, 1.0, none, none, answers.sequences_of(node), letters=letters)
         if kind == "text":
             return cls(kind, none, 1.0, none, none, (), int(node.file["train/targets"].shape[1]))
+        if kind == "choices":
+            shapes = [node.file[f"{split}/choices"].shape for split in ("train", "validation", "test")]
+            count, longest = shapes[0][1], max(shape[2] for shape in shapes)
+            return cls(kind, none, 1.0, none, none, (), longest, most=count)
         if kind == "words":
             return cls(kind, none, 1.0, none, torch.tensor(node["tokens"][()]).long())
         scale = float(node["weight"].attrs.get("logit_scale", 1))
@@ -136,7 +141,7 @@ class Head:
 
     @property
     def classes(self) -> int:
-        return len(self.sequences or (self.words if self.kind == "words" else self.weight))
+        return self.most or len(self.sequences or (self.words if self.kind == "words" else self.weight))
 
 
 class Oracle:
@@ -160,10 +165,8 @@ class Oracle:
         settings = self.inputs.config.get("model", {})
         self.words_frozen = settings.get("label_words", "trained") == "frozen"
         self.of_texts = text(self.files[0].attrs.get("modality", "image")) == "text"
-        longest = [file["train/targets"].shape[1] for file in self.files if "targets" in file["train"]]
-        self.width = max(
-            [*longest, *(file["train/inputs"].shape[1] for file in self.files)]
-        )  # tokens of a text
+        texts_of = (file["train/inputs"].shape[1] for file in self.files)
+        self.width = max([*texts_of, *(head.places for head in self.heads)])  # tokens of a text
         self.mean_pooled = texts.mean_pooled(self.inputs.model())
         self.pretrained = self.inputs.config.get("model", {}).get("init", "pretrained") != "random"
         self.model = load(self.inputs.model(), self.of_texts, self.pretrained)
@@ -246,6 +249,8 @@ class Oracle:
             raise InputError(f"row {unique[-1]} is not there", f"{file.filename}:/{split}", "the run's rows")
         if self.heads[t].kind == "text":
             labels = torch.tensor(answers.targets(file[split], unique))[back]
+        elif self.heads[t].kind == "choices":
+            labels = torch.tensor(answers.choice_labels(file[split], unique))[back]
         else:
             labels = torch.tensor(file[f"{split}/labels"][unique][back])
         if self.of_texts:
@@ -313,6 +318,8 @@ class Oracle:
 
     def space(self, t: int) -> str:
         """Which one the task's output lies in."""
+        if self.heads[t].kind == "choices":
+            return "log-probabilities of each row's choices"
         if self.heads[t].kind in answers.KINDS:
             what = "decoder's output" if self.words_frozen else "logits of the vocabulary"
             return f"{what} at each token of the answers"
@@ -330,6 +337,10 @@ class Oracle:
     def read(self, p: Parameters, x: Tensor, t: int, begin: int = -1) -> Tensor:
         """The task's output, which a linearised model linearises; p, begin as of encode()."""
         head = self.heads[t]
+        if head.kind == "choices":
+            return answers.choice_scores(
+                self.model, p, x, head.places, lambda z: self.vocabulary_logits(p, z)
+            )
         if head.kind in answers.KINDS:
             states = answers.states(self.model, p, x, head.sequences, head.places)
             return self.read_states(p, states).flatten(1)
@@ -344,6 +355,11 @@ class Oracle:
             return states
         return decoder.capped(self.model.config, states @ texts.vocabulary(p).T)
 
+    def vocabulary_logits(self, p: Parameters, states: Tensor) -> Tensor:
+        """The logits of a decoder's states: by θ's rows, or where words are frozen by θ0's."""
+        z = self.read_states(p, states)
+        return z @ texts.vocabulary(self.theta0).T if self.words_frozen else z
+
     def word_logits(self, p: Parameters, z: Tensor, t: int) -> Tensor:
         """The logits of the task's label words, of the features z."""
         rows, bias = self.word_rows(p, self.heads[t].words)
@@ -353,6 +369,8 @@ class Oracle:
     def logits(self, t: int, z: Tensor) -> Tensor:
         """The logits of an output, by constants alone; of texts [n, tokens, vocabulary]."""
         head = self.heads[t]
+        if head.kind == "choices":
+            return z
         if head.kind in answers.KINDS:
             z = z.unflatten(1, (len(answers.beginnings(head.sequences)) or head.places, -1))
             z = z @ texts.vocabulary(self.theta0).T if self.words_frozen else z
@@ -369,10 +387,17 @@ class Oracle:
         """Which samples are: of texts those whose tokens all are, behind the right ones before them."""
         if self.heads[t].kind == "text":
             return ((logits.argmax(2) == y) | (y < 0)).all(1)
-        return self.predicted(t, logits) == y
+        return self.predicted(t, logits, y) == self.classes_of(t, y)
 
-    def predicted(self, t: int, logits: Tensor) -> Tensor:
-        """The class of each sample; with `letters` that of the largest logit a letter."""
+    def classes_of(self, t: int, y: Tensor) -> Tensor:
+        """The class of each label; of choices the place of the right one."""
+        return y[:, answers.RIGHT] if self.heads[t].kind == "choices" else y
+
+    def predicted(self, t: int, logits: Tensor, y: Tensor) -> Tensor:
+        """The class of each sample; with letters that of the largest logit a letter."""
+        if self.heads[t].kind == "choices":
+            parts = y[:, answers.PARTS :]
+            return (logits / parts.clamp(min=1)).masked_fill(parts == 0, -torch.inf).argmax(1)
         letters = self.heads[t].letters
         return (logits if letters is None else logits / letters).argmax(1)
 

@@ -5,7 +5,8 @@
 A masked language model is read at the mask, by its head's own formula; for the others see t5.py and
 decoder.py. A batch of texts is
 one tensor [n, tokens, 5] of ids, types, 1 where a token is in use, 1 where it is the mask, and a text to be
-answered, its ids plus 1 (0 behind its end), so that it is cut, joined and mapped over as pictures are.
+answered, its ids plus 1 (0 behind its end), so that it is cut, joined and mapped over as pictures are. Of
+rows with choices of their own these follow, two columns each.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 from taugrid_analysis.recompute import decoder, t5
-from taugrid_analysis.recompute.answers import targets
+from taugrid_analysis.recompute.answers import choices, targets
 
 HEADS = {  # of masked language models
     "bert": "cls.predictions.",
@@ -122,6 +123,8 @@ def batch(group: h5py.Group, rows: object, width: int) -> Tensor:
     if "targets" in group:
         answers = torch.tensor(targets(group, rows)).clamp(min=-1) + 1
         parts[:, : answers.shape[1], 4] = answers
+    if "choices" in group:
+        parts = torch.cat([parts, choices(group, rows, width)], 2)
     return parts
 
 

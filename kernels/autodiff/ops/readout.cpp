@@ -50,7 +50,7 @@ Counted affine_logits(const Counted& z, const at::Tensor& head, const at::Tensor
   return y;
 }
 
-// log p(sequence) = Σ over its edges of (x[node, token] − log Σ exp x[node, ·])
+// log p(sequence) = Σ over its edges of (x[node, token] − log Σ exp x[node, ·]); of a row's choice likewise
 
 namespace {
 
@@ -89,6 +89,57 @@ Recorded sequence_scores(const Recorded& x, const at::Tensor& head, const Paths&
 
 Counted sequence_scores(const Counted& x, const at::Tensor& head, const Paths& paths) {
   auto y = detail::counted(x.meter, {x.shape[0], paths.member.size(1)});
+  if (head.defined()) y.meter->multiply(2 * detail::numbers(x) * static_cast<double>(head.size(0)));
+  detail::keep(x);
+  return y;
+}
+
+namespace {
+
+/// [n, places, rows], in float32 at least: what follows adds up over the vocabulary and over tokens.
+at::Tensor exact_logits(const at::Tensor& x, const at::Tensor& head) {
+  const auto exact = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
+  return head.defined() ? at::matmul(exact, head.to(exact.scalar_type()).t()) : exact;
+}
+
+/// Each place's number at its token [n, places, rows], less that of the place [n, places]; added up by
+/// choices. A product adds in the same order everywhere.
+at::Tensor by_choices(const at::Tensor& of_tokens, const at::Tensor& of_places, const at::Tensor& scored,
+                      std::int64_t choices) {
+  const auto token = scored.select(2, 0).clamp_min(0).unsqueeze(2);
+  const auto at_tokens = of_tokens.gather(2, token).squeeze(2) - of_places;
+  const auto member = scored.select(2, 1).unsqueeze(2).eq(at::arange(choices, scored.options()));
+  return at::bmm(at_tokens.unsqueeze(1), member.to(at_tokens.scalar_type())).squeeze(1);
+}
+
+at::Tensor lacking(const at::Tensor& scored, std::int64_t choices) {
+  return scored.select(2, 1).unsqueeze(2).eq(at::arange(choices, scored.options())).any(1).logical_not();
+}
+
+}  // namespace
+
+at::Tensor choice_scores(const at::Tensor& x, const at::Tensor& head, const at::Tensor& scored,
+                         std::int64_t choices) {
+  const auto logits = exact_logits(x, head);
+  return by_choices(logits, logits.logsumexp(2), scored, choices)
+      .masked_fill(lacking(scored, choices), no_choice);
+}
+
+Dual choice_scores(const Dual& x, const at::Tensor& head, const at::Tensor& scored, std::int64_t choices) {
+  return {choice_scores(x.value, head, scored, choices), tangent_of([&] {
+            if (!x.tangent.defined()) return at::Tensor();
+            const auto t = exact_logits(x.tangent, head);
+            return by_choices(t, (exact_logits(x.value, head).softmax(2) * t).sum(2), scored, choices);
+          })};
+}
+
+Recorded choice_scores(const Recorded& x, const at::Tensor& head, const at::Tensor& scored,
+                       std::int64_t choices) {
+  return {choice_scores(x.value, head, scored, choices), x.tape, -1};
+}
+
+Counted choice_scores(const Counted& x, const at::Tensor& head, const at::Tensor&, std::int64_t choices) {
+  auto y = detail::counted(x.meter, {x.shape[0], choices});
   if (head.defined()) y.meter->multiply(2 * detail::numbers(x) * static_cast<double>(head.size(0)));
   detail::keep(x);
   return y;

@@ -15,7 +15,6 @@
 #include <numeric>
 
 #include "kernels/autodiff/products.hpp"
-#include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/ledger/results.hpp"
@@ -213,9 +212,8 @@ class Stitching final : public Experiment {
     const auto above = [&](const States& features, at::Tensor row) {
       for (std::size_t k = 0; k < features.size(); ++k) {
         const auto z = encoder.go_on(blocks_[k] + 1, blocks0, features[k], x);
-        const auto output = readout.output(encoder, blocks0, z).to(at::kFloat);
-        row[static_cast<std::int64_t>(k)].add_(
-            metrics::correct(readout.compared(readout.logits(output)), labels));
+        const auto output = readout.output(encoder, blocks0, z, batch).to(at::kFloat);
+        row[static_cast<std::int64_t>(k)].add_(readout.correct(readout.logits(output), labels).sum());
       }
     };
     const auto mixed = [](double first, const States& f, double second, const States& g) {

@@ -113,9 +113,11 @@ class Disentanglement final : public Experiment {
   }
 
  private:
-  at::Tensor predictions(std::size_t t, const at::Tensor& z) const {
+  at::Tensor predictions(const std::string& name, std::size_t t, const at::Tensor& z) const {
     const auto& readout = study_.readouts.of(t);
-    return metrics::predictions(readout.compared(readout.logits(z)));
+    const auto rows = study_.samples.rows(t, settings_.split, points(name));
+    const auto labels = study_.samples.labels(t, settings_.split, rows);
+    return metrics::predictions(readout.compared(readout.logits(z), labels));
   }
 
   inline static const std::vector<std::string> kl_errors = {"error", "symmetric_error"};
@@ -161,7 +163,7 @@ class Disentanglement final : public Experiment {
     std::vector<at::Tensor> rows(alpha_.size()), outputs;
     models.each(Edit::one(name, t, alpha_), t, settings_.split, points(name),
                 [&](std::int64_t k, const at::Tensor& z) {
-                  rows[static_cast<std::size_t>(k)] = predictions(t, z);
+                  rows[static_cast<std::size_t>(k)] = predictions(name, t, z);
                   if (settings_.representation) outputs.push_back(z);
                 });
     store::TensorFile file;
@@ -211,7 +213,7 @@ class Disentanglement final : public Experiment {
       models.each(
           grid.edit, t, settings_.split, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
             const auto [r, c] = cells[static_cast<std::size_t>(k)];
-            const auto merged = predictions(t, z);
+            const auto merged = predictions(name, t, z);
             error[side][r][c] =
                 metrics::disagreements(alone[side == 0 ? r : c], merged).to(at::kDouble).div_(merged.size(0));
             if (settings_.representation) {

@@ -140,7 +140,7 @@ class Ntk final : public Experiment {
     const auto& readout = study_.readouts.of(t);
     const models::Given x{batch, study_.model.buffers(state, at::kFloat)};
     const auto logits = [&](const models::Blocks<autodiff::Recorded>& p) {
-      return readout.logits(readout.output(encoder, p, encoder.encode(p, x)));
+      return readout.logits(readout.output(encoder, p, encoder.encode(p, x), batch));
     };
     return tangent::ntk_gram(study_.model.layout(), logits, state.theta, which, rows, tangent::ntk_workspace,
                              study_.free_blocks());
@@ -245,6 +245,7 @@ std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study)
       "ntk", "Gram matrices of the neural tangent kernel at θ0, and the local energy of task vectors");
   if (!section) return nullptr;
   study::require_classes(study, "ntk");
+  study::require_shared_classes(study, "ntk");
   std::int64_t most = 0, least = 1000000000;
   for (std::size_t t = 0; t < study.tasks.size(); ++t) {
     most = std::max(most, study.readouts.of(t).classes());

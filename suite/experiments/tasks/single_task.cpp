@@ -171,8 +171,9 @@ class SingleTask final : public Experiment {
       file.tensors[prefix_of(split) + "accuracy"] = std::move(outcome.accuracy);
       file.tensors[prefix_of(split) + "correct"] = std::move(outcome.correct);
       const bool classes = readout.kind != models::Readout::Kind::text;  // texts have no majority
-      file.tensors[prefix_of(split) + "majority"] =
-          classes ? metrics::largest_share(labels) : at::full({}, std::nan(""), at::kDouble);
+      file.tensors[prefix_of(split) + "majority"] = classes
+                                                        ? metrics::largest_share(readout.classes_of(labels))
+                                                        : at::full({}, std::nan(""), at::kDouble);
       if (split == Split::test) file.tensors["loss"] = study::mean_loss(readout, logits, labels);
     }
     file.tensors["beats_majority"] =

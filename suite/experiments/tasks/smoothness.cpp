@@ -169,7 +169,7 @@ class Smoothness final : public Experiment {
     }
     const auto encode = [this, &readout = loss.readout, batch](const models::Blocks<Dual>& p) {
       const auto& encoder = study_.model.encoder();
-      return readout.output(encoder, p, encoder.encode(p, {batch, study_.model.start_buffers()}));
+      return readout.output(encoder, p, encoder.encode(p, {batch, study_.model.start_buffers()}), batch);
     };
     const auto f = autodiff::jvp(layout, encode, study_.model.theta0(), tau);
     const auto z = (f.value + f.tangent).requires_grad_(true);

@@ -182,7 +182,7 @@ class Fisher final : public DataMethod {
     autodiff::record(
         study_.model.layout(),
         [&](const models::Blocks<autodiff::Recorded>& p) {
-          return readout.output(encoder, p, encoder.encode(p, x));
+          return readout.output(encoder, p, encoder.encode(p, x), batch);
         },
         model.state().theta, recording);
     const auto z = model.output(t, recording.output, batch).requires_grad_(true);
@@ -217,7 +217,7 @@ class Fisher final : public DataMethod {
     const auto& readout = study_.readouts.of(t);
     const models::Given x{batch, study_.model.buffers(model.state(), at::kFloat)};
     const auto blocks = autodiff::leaves(study_.model.layout(), model.state().theta);
-    const auto f = readout.output(encoder, blocks, encoder.encode(blocks, x));
+    const auto f = readout.output(encoder, blocks, encoder.encode(blocks, x), batch);
     const auto z = model.output(t, f, batch).requires_grad_(true);
     const auto log_p = readout.logits(z).log_softmax(1);
     const auto slope = torch::autograd::grad({squared_of_all_classes(log_p).sum()}, {z})[0];

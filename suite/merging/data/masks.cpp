@@ -32,7 +32,8 @@ std::int64_t Masks::points(std::size_t t) const {
 }
 
 at::Tensor Masks::rows(std::size_t t) const {
-  const auto labels = study_.tasks.data(t).split(settings_.inputs).labels.to(at::kLong);
+  const auto labels =
+      study_.readouts.of(t).classes_of(study_.tasks.data(t).split(settings_.inputs).labels).contiguous();
   const auto purpose = std::string("localize/") + study::split_name(settings_.inputs) + "/";
   auto generator = at::make_generator<at::CPUGeneratorImpl>(
       study::seed_for(study_.settings.seed, purpose + study_.tasks.name(t)));

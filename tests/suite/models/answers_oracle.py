@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 """Whole answers of T5 and of decoders against transformers and torch.func, in double precision: the loss of the right
-one's tokens, scores of labels' whole sequences, of which some begin alike, each quantity of these, and texts."""
+one's tokens, scores of labels' whole sequences, of which some begin alike, each quantity of these, texts, and choices
+of each row."""
 
 from typing import Any, Protocol
 
@@ -114,3 +115,67 @@ def assert_texts_agree(world: Answering, said: Tensor) -> None:
     assert relative(out["jvp"], along.flatten(1)) < 1e-10
     assert out["correct"].tolist() == [1, 0, 1, 1, 1]
     assert_derivatives_agree(world, out, tau, wanted)
+
+
+# Of each row: choices of several lengths, a row with fewer, and of one choice tokens that are given, not scored.
+CHOICES = [[[4, 9, 30], [17], [4, 8]], [[5], [6, 7]], [[9, 9, 9, 9], [3, 2], [30]], [[8], [8, 8], [8, 8, 8]],
+           [[21, 22, 23], [24, 22, 23], [25, 26, 22, 23]]]
+GIVEN = [[0, 0, 0], [0, 0], [0, 0, 0], [0, 0, 0], [1, 1, 2]]
+RIGHT = [0, 1, 2, 0, 1]
+LETTERS = [[9, 3, 5], [2, 7], [1, 8, 4], [3, 3, 30], [6, 6, 6]]
+
+
+def choice_scores(world: Answering, p: Parameters, row: int) -> Tensor:
+    """[choices of the row], a choice at a time."""
+    scores = []
+    for choice, given in zip(CHOICES[row], GIVEN[row], strict=True):
+        log_p = log_softmax(world.answered(p, torch.tensor([choice]), slice(row, row + 1)), 2)[0]
+        scores.append(sum(log_p[i, token] for i, token in enumerate(choice) if i >= given))
+    return torch.stack(scores)
+
+
+def assert_choices_agree(world: Answering, rows: Tensor | None = None) -> None:
+    """Each row's choices by log p of the tokens that are scored, what is compared, and what is derived of the right
+    one's; `rows` of the vocabulary are frozen."""
+    count, n = max(map(len, CHOICES)), len(CHOICES)
+    longest = max(len(choice) for row in CHOICES for choice in row)
+    tokens, lengths = torch.zeros(n, count, longest, dtype=torch.long), torch.zeros(n, count, dtype=torch.long)
+    labels = torch.zeros(n, 2 + count, dtype=torch.long)
+    for i, row in enumerate(CHOICES):
+        tokens[i, : len(row)] = packed([*row, [0] * longest], 0)[: len(row)]
+        lengths[i, : len(row)] = torch.tensor([len(choice) for choice in row])
+        labels[i, : 2 + len(row)] = torch.tensor([RIGHT[i], len(row[RIGHT[i]]) - GIVEN[i][RIGHT[i]], *LETTERS[i]])
+    theta, frozen = world.theta, {} if rows is None else {"rows": rows}
+    tau = {k: 0.05 * torch.randn_like(v) for k, v in theta.items()}
+    out = world.probe(choices=tokens, choice_lengths=lengths, choice_given=packed(GIVEN, 0), labels=labels,
+                      scale=torch.ones(1, dtype=torch.double), **{f"tau.{k}": v for k, v in tau.items()}, **frozen)
+    there = lengths > 0
+    value = torch.cat([choice_scores(world, theta, i) for i in range(n)])
+    assert relative(out["logits"][there], value) < 1e-12
+    assert (out["logits"][~there] < -1e8).all() and not out["jvp"][~there].any()
+    best = [int((choice_scores(world, theta, i) / torch.tensor(LETTERS[i])).argmax()) for i in range(n)]
+    assert out["correct"].tolist() == [int(chosen == right) for chosen, right in zip(best, RIGHT, strict=True)]
+    if rows is not None:
+        return
+
+    def every(p: Parameters) -> Tensor:
+        return torch.cat([choice_scores(world, p, i) for i in range(n)])
+
+    def loss(p: Parameters) -> Tensor:
+        return -sum(choice_scores(world, p, i)[RIGHT[i]] for i in range(n)) / int(labels[:, 1].sum())
+
+    assert relative(out["jvp"][there], jvp(every, (theta,), (tau,))[1]) < 1e-10
+    gradient = grad(loss)
+    assert abs(float(out["loss"]) - float(loss(theta))) < 1e-6 * float(loss(theta))
+    assert relative(flat(out, theta, "gradient."), flat(gradient(theta), theta)) < 1e-10
+    assert relative(flat(out, theta, "hvp."), flat(jvp(gradient, (theta,), (tau,))[1], theta)) < 1e-10
+
+    def jacobian(i: int) -> Tensor:
+        slopes = jacrev(lambda p: choice_scores(world, p, i))(theta)
+        return torch.cat([v.flatten(1) for v in slopes.values()], 1)
+
+    each = [jacobian(i) for i in range(n)]
+    assert relative(out["per_sample_norm"], torch.stack([rows.sum(0).norm() for rows in each])) < 1e-10
+    for c in range(2):
+        first = torch.stack([rows[c] for rows in each])
+        assert relative(out["gram"][c], first @ first.T) < 1e-10

@@ -5,9 +5,10 @@
 // where products are wanted: tau [P] (by our layout, from tau.NAME tensors), scale [1], labels [n] and how
 // logits are read: head [classes, features], with bias [classes] where it is affine; or words [classes]; or
 // the labels' whole sequences [classes, longest], with sequence_lengths [classes]; or each sample's own text,
-// labels then being its tokens [n, longest], −100 behind the end; of both perhaps rows [vocabulary,
-// features], which are frozen. All is computed in the type of `scale`, float32 without it. What is said of
-// the folder though it is read is printed.
+// labels then being its tokens [n, longest], −100 behind the end; or choices [n, choices, longest] of each
+// sample, with choice_lengths and choice_given [n, choices] and labels as of Readout::Column; of all three
+// perhaps rows [vocabulary, features], which are frozen. All is computed in the type of `scale`, float32
+// without it. What is said of the folder though it is read is printed.
 #include <cstdio>
 
 #include "kernels/autodiff/products.hpp"
@@ -49,14 +50,25 @@ models::LabelTree tree(const models::Encoder& encoder, const store::TensorFile& 
                             encoder.decoder_start());
 }
 
+bool of_choices(const store::TensorFile& in) { return in.tensors.count("choices") != 0; }
+
 bool of_texts(const store::TensorFile& in) {
   const auto labels = in.tensors.find("labels");
-  return labels != in.tensors.end() && labels->second.dim() == 2;
+  return !of_choices(in) && labels != in.tensors.end() && labels->second.dim() == 2;
 }
 
 void give_decoder(const models::Encoder& encoder, const store::TensorFile& in, models::Batch& batch) {
   const auto n = batch.size();
-  if (of_texts(in)) {
+  if (of_choices(in)) {
+    const auto start = encoder.answers_in_line()
+                           ? batch.inputs.gather(1, (batch.lengths - 1).unsqueeze(1)).squeeze(1)
+                           : at::full({n}, encoder.decoder_start(), at::kLong);
+    const auto line = models::choice_line(in.tensors.at("choices"), in.tensors.at("choice_lengths"),
+                                          in.tensors.at("choice_given"), start);
+    batch.decoder = line.decoder;
+    batch.sees = line.sees;
+    batch.scored = line.scored;
+  } else if (of_texts(in)) {
     batch.decoder = models::shifted_right(in.tensors.at("labels"), encoder.decoder_start());
     const auto places = batch.decoder.size(1);
     batch.sees = models::sees_before(places).expand({n, places, places});
@@ -70,10 +82,13 @@ void give_decoder(const models::Encoder& encoder, const store::TensorFile& in, m
 
 models::Readout readout(const models::Encoder& encoder, const store::TensorFile& in) {
   using Kind = models::Readout::Kind;
-  if (of_texts(in) || in.tensors.count("sequences") != 0) {
+  if (of_texts(in) || of_choices(in) || in.tensors.count("sequences") != 0) {
     models::Readout answers{.kind = Kind::text, .vocabulary = encoder.takes().vocabulary};
     answers.paths.nodes = in.tensors.at("labels").size(-1);
-    if (!of_texts(in)) {
+    if (of_choices(in)) {
+      answers.kind = Kind::choices;
+      answers.most = in.tensors.at("choices").size(1);
+    } else if (!of_texts(in)) {
       auto given = tree(encoder, in);
       answers.kind = Kind::sequences;
       answers.paths = given.paths;
@@ -115,7 +130,7 @@ int probe(int argc, char** argv) {
   if (in.tensors.count("labels") != 0) {
     const auto head = readout(encoder, in);
     const auto output = [&]<class T>(const std::vector<T>& p) {
-      return head.output(encoder, p, encoder.encode(p, given));
+      return head.output(encoder, p, encoder.encode(p, given), batch);
     };
     const auto labels = in.tensors.at("labels");
     const auto tau = gather(layout, in, "tau.");

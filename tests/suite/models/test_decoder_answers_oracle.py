@@ -4,7 +4,12 @@
 
 import pytest
 import torch
-from answers_oracle import assert_frozen_rows_read_the_same, assert_sequences_agree, assert_texts_agree
+from answers_oracle import (
+    assert_choices_agree,
+    assert_frozen_rows_read_the_same,
+    assert_sequences_agree,
+    assert_texts_agree,
+)
 from test_decoder_oracle import CASES, World, all_in_double
 from torch import Tensor
 from torch.func import functional_call
@@ -43,3 +48,13 @@ def test_texts_are_read_as_they_are_trained(name: str, tmp_path) -> None:
         wanted = torch.cat([said, torch.zeros(len(said), 1, dtype=torch.long)], 1)
         said = torch.cat([said, world.answered(world.theta, wanted)[:, -1].argmax(1, keepdim=True)], 1)
     assert_texts_agree(world, said)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "qwen3", "gemma2", "gpt2"])
+def test_scores_of_each_rows_own_choices(name: str, tmp_path) -> None:
+    assert_choices_agree(Answers(CASES[name], tmp_path))
+
+
+def test_frozen_rows_score_choices_the_same(tmp_path) -> None:
+    world = Answers(CASES["llama"], tmp_path)
+    assert_choices_agree(world, world.model.get_output_embeddings().weight.detach())

@@ -6,6 +6,7 @@ import pytest
 import torch
 from answers_oracle import (
     LABELS,
+    assert_choices_agree,
     assert_frozen_rows_read_the_same,
     assert_sequences_agree,
     assert_texts_agree,
@@ -45,6 +46,10 @@ def test_scores_of_whole_sequences_and_the_loss_of_the_right_one(world: Answers)
 
 def test_frozen_rows_read_the_same(world: Answers) -> None:
     assert_frozen_rows_read_the_same(world, world.theta.get("lm_head.weight", world.theta["shared.weight"]))
+
+
+def test_scores_of_each_rows_own_choices(world: Answers) -> None:
+    assert_choices_agree(world)
 
 
 def test_texts_are_read_as_they_are_trained(world: Answers) -> None:

@@ -40,7 +40,7 @@ def average(oracle: Oracle, kind: str, regime: str, members: list[int], t: int, 
         mean = sum(oracle.logits(t, z) if kind == "logits" else z for z in outputs) / count
         assert isinstance(mean, Tensor)
         logits = mean if kind == "logits" else oracle.logits(t, mean)
-    return (oracle.predicted(t, logits) == y).numpy()
+    return oracle.right(t, logits, y).numpy()
 
 
 def gap(oracle: Oracle, regime: str, members: list[int], t: int, index: str) -> float:

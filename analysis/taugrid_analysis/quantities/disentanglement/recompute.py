@@ -31,9 +31,9 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
     def measure(place: Place) -> Reading:
         t, alone, merged = alone_and_merged(oracle, group, place)
-        differs = oracle.predicted(t, oracle.logits(t, alone)) != oracle.predicted(
-            t, oracle.logits(t, merged)
-        )
+        _, y = oracle.points(f"{group}/{place[0]}/sample_index", t, split_of(oracle, group, str(place[0])))
+        first, second = (oracle.predicted(t, oracle.logits(t, z), y) for z in (alone, merged))
+        differs = first != second
         value = stored(oracle, group, "error_by_task", place)
         return share(value, float(differs.double().mean()), len(differs))
 

@@ -48,7 +48,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         if oracle.heads[t].kind == "text":  # which has no majority
             return exact(stored(oracle, group, "beats_majority", place), 1.0)
         _, y = oracle.points(f"{group}/{regime}/{SPLITS['validation']}", t, "validation")
-        vote = float(y.bincount().max()) / len(y)
+        vote = float(oracle.classes_of(t, y).bincount().max()) / len(y)
         accuracy = float(oracle.results[f"{group}/{regime}/validation_accuracy"][t])
         return exact(stored(oracle, group, "beats_majority", place), float(accuracy > vote))
 

@@ -61,7 +61,7 @@ def stitch(
     mixed = sum(weight * features(oracle, regime, edit, x)[block] for weight, edit in edits)
     assert isinstance(mixed, Tensor)
     logits = oracle.logits(t, stitched(oracle, mixed, block, x, t))
-    return (oracle.predicted(t, logits) == y).numpy()
+    return oracle.right(t, logits, y).numpy()
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
