@@ -454,9 +454,13 @@ std::int64_t places_to_decode(const std::filesystem::path& path) {
   if (kind == Head::Kind::text) return file.info("/train/targets").shape.back();
   if (kind == Head::Kind::choices) {
     std::int64_t most = 0;
-    for (const auto* name : {"/train/choice_lengths", "/validation/choice_lengths", "/test/choice_lengths"}) {
+    for (const std::string group : {"/train", "/validation", "/test"}) {
+      const auto name = group + "/choice_lengths";
       const auto lengths = read(file, name, Element::int32, 2);
-      if (lengths.numel() > 0) most = std::max(most, lengths.sum(1).max().item<std::int64_t>());
+      const auto shape = file.info(group + "/choices").shape;
+      if (shape.size() != 3 || lengths.numel() == 0) continue;  // the tasks say what is wrong with it
+      require_range(file, name, lengths, 0, shape.back());
+      most = std::max(most, lengths.sum(1).max().item<std::int64_t>());
     }
     return most;
   }

@@ -18,7 +18,7 @@ from compare import assert_close, differing, numbers
 from launch import complaint, measure, run
 from text_worlds import LABELS, PromptWorld, Source, again, pack, refused_in_one_line
 from torch.nn.functional import cross_entropy
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, T5Config, T5ForConditionalGeneration
 from world import EXPERIMENT
 
 TASKS = ["arc_easy", "piqa", "winogrande"]
@@ -201,6 +201,21 @@ def test_ranks_agree_and_frozen_rows_and_stages_hold_again_also_on_a_device(
     again(tmp_path / "run")
     assert differing(numbers(first), numbers(measure(few, tmp_path / "ranks", ranks=1))) == []
     assert_close(numbers(first), numbers(rehearsal.run(few, tmp_path / "device")))
+
+
+def test_a_t5_scores_choices_behind_its_start(world: ChoicesWorld, tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    known, folder = tokenizer(), tmp_path / "model"
+    T5ForConditionalGeneration(T5Config(
+        vocab_size=known.get_vocab_size(), d_model=24, d_kv=7, d_ff=40, num_layers=2, num_decoder_layers=2, num_heads=3,
+        dropout_rate=0.0, decoder_start_token_id=0)).save_pretrained(folder)
+    known.save(str(folder / "tokenizer.json"))
+    pack([["text-tasks", "--only", "arc_easy,piqa", "--data-location", f"{world.folder}/hub", "--model", str(folder),
+           "--out", f"{tmp_path}/data", "--tokens", "48", "--answers", "own"]])
+    text = named(EXPERIMENT.split("[averages]")[0]).replace(', "winogrande"', "").replace("steps = 25", "steps = 6")
+    (tmp_path / "t5.toml").write_text(text)
+    measure(tmp_path / "t5.toml", tmp_path / "run", ranks=1)
+    again(tmp_path / "run")
 
 
 def _edit(world: ChoicesWorld, change: Callable[[h5py.File], None]) -> None:
