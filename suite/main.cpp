@@ -144,7 +144,7 @@ int start(int argc, char** argv) {
       "merge",
       "Merge checkpoints without data: models of any architecture, fine-tuned from one base, become one.\n"
       "They are Hugging Face folders with model.safetensors, or its parts and their index. They are read\n"
-      "block by block, so that memory does not grow with them (tsv_m, iso_c and iso_cts hold one matrix of\n"
+      "block by block, so that memory does not grow with them (methods on matrices, such as tsv_m, hold one of\n"
       "each model); on the host, in one process.");
   merge->add_option("recipe", recipe, "The recipe: TOML, or mergekit's YAML where it ends with .yml or .yaml")
       ->required();

@@ -18,7 +18,7 @@ from torch.nn.functional import softmax
 from world import EXPERIMENT, T, World
 
 REGIMES = ("standard", "attention")
-OF_MATRICES = ("iso_c", "tsv_m", "iso_cts")
+OF_MATRICES = ("iso_c", "tsv_m", "iso_cts", "wudi", "cart", "dc_merge")
 MERGED = f"""
 [merging]
 methods = {["fisher", *OF_MATRICES]}

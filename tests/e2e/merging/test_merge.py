@@ -294,14 +294,18 @@ def test_slerp(of: str, pair: Models) -> None:
 
 
 @pytest.mark.parametrize(("method", "formula"), [
-    ("tsv_m", formulas.tsv_m), ("iso_c", formulas.iso_c), ("iso_cts", lambda d: formulas.iso_cts(d, 0.8))])
+    ("tsv_m", formulas.tsv_m), ("iso_c", formulas.iso_c), ("iso_cts", lambda d: formulas.iso_cts(d, 0.8)),
+    ("wudi", lambda d: formulas.wudi(d, False, 300, 1)), ("cart", lambda d: formulas.cart(d, 0.12, 2)),
+    ("dc_merge", lambda d: formulas.dc_merge(d, 1e-3, "none", 5))])
 @pytest.mark.parametrize("models", ["four", "single", "pair", "many"])
 def test_matrices(method: str, formula: Callable, models: str, request: pytest.FixtureRequest) -> None:
+    """Embeddings are matrices to the methods on singular vectors, and no layer's to WUDI-Merging and CART."""
     world: Models = request.getfixturevalue(models)
+    excluded = ["text_projection"] + ["embedding"] * (method in ("wudi", "cart"))
     expected = {}
     for name, shape in SHAPES.items():
         deltas = [tau[name] for tau in world.tau]
-        matrix = len(shape) == 2 and name != "text_projection" and deltas[0].size
+        matrix = len(shape) == 2 and name not in excluded and deltas[0].size
         expected[name] = formula(deltas) if matrix else np.mean(deltas, 0)
     close(world.merged(method), formulas.flat(expected), 2e-5)
 
@@ -312,6 +316,34 @@ def test_matrices_with_weights_and_nothing_excluded(four: Models) -> None:
         deltas = [w * tau[name] for w, tau in zip(W, four.tau, strict=True)]
         expected[name] = formulas.iso_cts(deltas, 0.5) if len(shape) == 2 and deltas[0].size else np.mean(deltas, 0)
     close(four.merged("iso_cts", "exclude = [], common_space = 0.5", W), formulas.flat(expected), 2e-5)
+
+
+@pytest.mark.parametrize(("method", "parameters", "formula"), [
+    ("wudi", 'solution = "minimum"', lambda d: formulas.wudi(d, True, 300, 1)),
+    ("wudi", "time = 3.0, rank_share = 0.4", lambda d: formulas.wudi(d, False, 3, 0.4)),
+    ("cart", "rank_share = 0.5, centred_scale = 0.7", lambda d: formulas.cart(d, 0.5, 0.7)),
+    ("cart", "rank_share = 1.0", lambda d: np.mean(d, 0)),  # what is left out of each distance is nothing
+    ("dc_merge", 'density = 0.1, smoothing = "average"', lambda d: formulas.dc_merge(d, 0.1, "average", 5)),
+    ("dc_merge", 'density = 0.3, smoothing = "linear", rho = 1.2', lambda d: formulas.dc_merge(d, 0.3, "linear", 1.2)),
+])
+def test_parameters_of_methods_on_matrices(method: str, parameters: str, formula: Callable, four: Models) -> None:
+    expected = {}
+    for name, shape in SHAPES.items():
+        deltas = [w * tau[name] for w, tau in zip(W, four.tau, strict=True)]
+        expected[name] = formula(deltas) if len(shape) == 2 and deltas[0].size else np.mean(deltas, 0)
+    close(four.merged(method, f"exclude = [], {parameters}", W), formulas.flat(expected), 2e-5)
+
+
+def test_the_minimum_interferes_least(four: Models) -> None:
+    """Nor does a vector that is zero count: no direction is its own."""
+    where = dict(zip(sorted(SHAPES), formulas.parts(formulas.flat(four.base), four.base), strict=True))["layer.weight"]
+    deltas = [torch.tensor(tau["layer.weight"]) for tau in four.tau]
+    least = torch.tensor(four.merged("wudi", 'solution = "minimum"')[where].reshape(24, 20), requires_grad=True)
+    interference = sum((((least - delta) @ delta.T) ** 2).sum() / (delta**2).sum() for delta in deltas)
+    interference.backward()
+    assert least.grad.abs().max() < 1e-5 * interference
+    without = four.merged("wudi", "", [1.0, 0.0, 1.0, 1.0])[where].reshape(24, 20)
+    close(without, formulas.wudi([four.tau[t]["layer.weight"] for t in (0, 2, 3)], False, 300, 1), 2e-5)
 
 
 def test_more_models_than_singular_vectors(many: Models) -> None:

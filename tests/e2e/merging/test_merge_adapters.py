@@ -160,6 +160,10 @@ METHODS = {
     "tsv_m": '[parameters]\nspace = "core"',
     "iso_c": '[parameters]\nspace = "core"',
     "iso_cts": '[parameters]\nspace = "core"',
+    "wudi": "",
+    "wudi_in_core": '[parameters]\nspace = "core"',
+    "cart": "",
+    "dc_merge": '[parameters]\nspace = "core"\ndensity = 1.0\nsmoothing = "average"',
 }
 
 
@@ -172,7 +176,7 @@ def test_every_method_gives_what_it_gives_of_whole_models(tmp_path: Path, method
         shutil.copytree(tmp_path / "base", tmp_path / f"w{index}")
         whole = {name: x.float() for name, x in written_out(tmp_path, f"a{index}").items()}
         save_file(whole, tmp_path / f"w{index}/model.safetensors", {"format": "pt"})
-    name = method.removesuffix("_by_tensor")
+    name = method.removesuffix("_by_tensor").removesuffix("_in_core")
     results = []
     for number, models in enumerate((["w0", "w1", "w2"], ["a0", "a1", "a2"], ["a0", "w1", "a2"])):
         done = merge(tmp_path, models, f"out{number}", name, METHODS[method])
@@ -201,7 +205,7 @@ def test_core_space_is_that_of_the_factors(tmp_path: Path) -> None:
     assert float((found - 0.7 * expected).norm() / expected.norm()) < 1e-5
 
 
-@pytest.mark.parametrize("method", ["tsv_m", "iso_c", "iso_cts"])
+@pytest.mark.parametrize("method", ["tsv_m", "iso_c", "iso_cts", "wudi", "cart", "dc_merge"])
 def test_core_space_of_whole_models_is_the_whole_space(tmp_path: Path, method: str) -> None:
     """Also where no task spans a matrix' rows alone: three of width m span n <= 3m together."""
     make(tmp_path, "rsLoRA", 1)
@@ -219,7 +223,7 @@ def test_core_space_of_whole_models_is_the_whole_space(tmp_path: Path, method: s
         assert float((core[name] - x).norm()) < 1e-5 * float((x - start[name]).norm()), name
 
 
-@pytest.mark.parametrize("method", ["tsv_m", "iso_c", "iso_cts"])
+@pytest.mark.parametrize("method", ["tsv_m", "iso_c", "iso_cts", "dc_merge"])
 def test_singular_vectors_that_nothing_determines(tmp_path: Path, method: str) -> None:
     make(tmp_path, "alpha that is not the rank", 2)
     refused(tmp_path, merge(tmp_path, ["a0", "a1"], "out", method), "a0", method, 'parameters.space = "core"')

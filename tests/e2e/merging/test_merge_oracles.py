@@ -3,6 +3,7 @@
 """taugrid merge against mergekit's and FusionBench's own functions, on the same tensors: what they have of the methods
 that take no data, with the options of ours that are theirs."""
 
+import ast
 import contextlib
 import importlib
 import importlib.util
@@ -34,6 +35,15 @@ def fusion_bench(name: str) -> ModuleType:
         package = sys.modules.setdefault(".".join(parents[: i + 1]), ModuleType(".".join(parents[: i + 1])))
         package.__path__ = [str(FUSION_BENCH.joinpath(*parents[1 : i + 1]))]
     return importlib.import_module(f"fusion_bench.method.{name}")
+
+
+def function_of(name: str, function: str, **given: Any) -> Any:
+    """One function of a module that imports the packages, alone, with what it takes from around it."""
+    path = FUSION_BENCH.joinpath("method", *name.split(".")).with_suffix(".py")
+    alone = [node for node in ast.parse(path.read_text()).body if getattr(node, "name", "") == function]
+    scope = {"torch": torch, **given}
+    exec(compile(ast.Module(alone, []), str(path), "exec"), scope)
+    return scope[function]
 
 
 def quietly(function: Any, *arguments: Any, **options: Any) -> Any:
@@ -251,6 +261,21 @@ def test_matrices(method: str, four: Models) -> None:
     else:
         merged = quietly(fusion_bench("isotropic_merging.iso_utils").iso_cts, each, 0.8, **excluded)
     close(four.merged(method), flat({name: x.numpy() for name, x in merged.items()}), 2e-5)
+
+
+def test_wudi_is_the_flow_of_gradient_descent(four: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FusionBench's loss and start, with small plain steps in place of Adam's: 2 · step · steps is the flow's time."""
+    steps, time = 3000, 2.0
+    theirs = function_of("wudi.wudi", "wudi_merging", List=list,  tqdm=importlib.import_module("tqdm").tqdm,
+                         timeit_context=lambda _: contextlib.nullcontext())
+    descent = torch.optim.SGD
+    monkeypatch.setattr(torch.optim, "Adam", lambda p, lr, weight_decay: descent(p, time / (2 * steps)))
+    with contextlib.redirect_stderr(io.StringIO()):
+        merged = quietly(theirs, tensors(four), "cpu", steps, ["text_projection"])
+    expected = flat({name: x.detach().numpy() for name, x in merged.items()})
+    found = four.merged("wudi", f'time = {time}, exclude = ["text_projection"]')
+    sums = vectors(four).sum(0).numpy()
+    assert np.abs(expected - sums).max() > 0.1 and np.abs(found - expected).max() < 1e-3
 
 
 def test_dare_drops_as_many_and_keeps_their_size(four: Models) -> None:

@@ -25,8 +25,8 @@ REGIMES = ("standard", "linear")
 STANDS_FOR = {"ties_sum": "ties"}
 METHODS = ["linear", "task_arithmetic", "ties", "dare_linear", "dare_ties", "della", "top_k", "breadcrumbs",
            "breadcrumbs_ties", "magmax", "emr", "model_stock", "sce", "multislerp", "karcher", "consensus_ta",
-           "consensus_ties", "tsv_m", "iso_c", "iso_cts"]
-WITHOUT_COEFFICIENT = ["linear", "model_stock", "sce", "multislerp", "karcher"]
+           "consensus_ties", "tsv_m", "iso_c", "iso_cts", "wudi", "cart", "dc_merge"]
+WITHOUT_COEFFICIENT = ["linear", "model_stock", "sce", "multislerp", "karcher", "cart"]
 ALPHA = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
 TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
 [addition]
@@ -259,7 +259,7 @@ steps = 2
 def test_recompute_takes_merged_models_again(run: Path, tmp_path: Path) -> None:
     done = analysis_command.called("recompute", run, "--points", "80", "--only", "merging")
     assert done.returncode == 0, done.stdout + done.stderr
-    for method in METHODS:
+    for method in [*METHODS, *STANDS_FOR]:
         assert f"\nmerging/{method}: coefficient " in done.stdout
         is_drawn = method.startswith(("dare", "della"))
         assert (f"\nmerging/{method}: test_accuracy " in done.stdout) == (not is_drawn), method
@@ -289,7 +289,7 @@ def test_what_a_merge_costs(run: Path, file: h5py.File) -> None:
         frame = of_run(opened).set_index(["method", "regime"])
         picture = merging_figures.accuracy_over_cost(opened)
     units = {key.decode(): seconds for key, seconds in file["units"].fields(["key", "seconds"])[()].tolist()}
-    assert len(frame) == len(REGIMES) * (len(METHODS) + 1)
+    assert len(frame) == len(REGIMES) * (len(METHODS) + len(STANDS_FOR))
     for (method, regime), row in frame.iterrows():
         group = file[f"merging/{method}/{regime}"]
         made_by = [f"merging/{method}/{regime}"]
@@ -311,6 +311,8 @@ def test_choices_of_one_method(run: Path, file: h5py.File) -> None:
     done = analysis_command.called("tables", run, "--only", "choices", "--format", "csv")
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(line for line in done.stdout.splitlines() if not line.startswith("#")))
+    assert {row["choice"] for row in rows} == {*STANDS_FOR, *STANDS_FOR.values()}
+    rows = [row for row in rows if row["choice"].startswith("ties")]
     assert [row["choice"] for row in rows] == ["ties", "ties_sum"] * len(REGIMES)
     for first, second, regime in zip(rows[::2], rows[1::2], REGIMES, strict=True):
         bits, points = [], None

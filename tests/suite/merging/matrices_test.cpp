@@ -60,7 +60,7 @@ MergedMatrices merged_matrices(const merging::VectorMethod& method, const mergin
 
 TEST(MethodsOnMatrices, OfATeamMakeWhatOneRankMakes) {
   const comm::Communicator world(MPI_COMM_WORLD);
-  for (const std::string name : {"tsv_m", "iso_c", "iso_cts"}) {
+  for (const std::string name : {"tsv_m", "iso_c", "iso_cts", "wudi", "cart", "dc_merge"}) {
     auto config = config::Config::describing();
     const auto method = merging::make(name, config.section("parameters", merging::entry(name).meaning));
     const auto alone = merged_matrices(*method, {}),

@@ -228,6 +228,58 @@ def iso_cts(deltas: list[Array], common: float, low_rank: bool = False) -> Array
     return np.asarray(values.mean() * polar(left) @ polar(right))
 
 
+def wudi(deltas: list[Array], minimum: bool, time: float, share: float) -> Array:
+    """Least squares Θ A = B with A = [Δ_tᵀ/‖Δ_t‖ …] and B = [Δ_t Δ_tᵀ/‖Δ_t‖ …], by the SVD of A = U S Vᵀ.
+
+    Θ0 + (B − Θ0 A) V f(S²)/S Uᵀ, f = 1 − e^(−λt), or 1 at the minimum.
+    """
+    start = np.sum(deltas, 0)
+    norms = [np.linalg.norm(delta) for delta in deltas]
+    rows = [delta.T / norm for delta, norm in zip(deltas, norms, strict=True) if norm > 0]
+    if not rows:
+        return np.asarray(start)
+    a = np.concatenate(rows, 1)
+    b = np.concatenate([delta @ delta.T / n for delta, n in zip(deltas, norms, strict=True) if n > 0], 1)
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    there = s > max(start.shape) * np.finfo(np.float32).eps * s[0]
+    there[int(np.ceil(share * start.shape[1])) :] = False
+    u, s, vh = u[:, there], s[there], vh[there]
+    f = np.ones_like(s) if minimum else -np.expm1(-(s**2) * time)
+    return np.asarray(start + ((b - start @ a) @ vh.T) @ np.diag(f / s) @ u.T)
+
+
+def cart(deltas: list[Array], share: float, scale: float) -> Array:
+    mean = np.mean(deltas, 0)
+    k = max(1, int(share * min(mean.shape)))
+    triples = [np.linalg.svd(delta - mean, full_matrices=False) for delta in deltas]
+    return np.asarray(mean + scale * np.sum([u[:, :k] * s[:k] @ vh[:k] for u, s, vh in triples], 0))
+
+
+def dc_merge(
+    deltas: list[Array], density: float, smoothing: str, rho: float, low_rank: bool = False
+) -> Array:
+    """TIES by sorted magnitudes of what each task's triples are in the space of all of them."""
+    r, tasks = min(deltas[0].shape), len(deltas)
+    if r // tasks == 0:
+        return np.zeros_like(deltas[0])
+    triples = [_leading(delta, r // tasks, low_rank) for delta in deltas]
+    left = polar(np.concatenate([u for u, _, _ in triples], 1))
+    right = polar(np.concatenate([vh for _, _, vh in triples], 0))
+    if left.shape[1] == 0:
+        return np.zeros_like(deltas[0])
+    cores = []
+    for u, s, vh in triples:
+        if smoothing != "none" and s.size:
+            shares = np.linspace(1 if smoothing == "average" else min(rho, s[0] / s[-1]), 1, s.size)
+            s = s.sum() * shares / shares.sum()
+        core = left.T @ (u * s @ vh) @ right.T
+        cut = np.sort(np.abs(core).ravel())[::-1][min(max(1, int(density * r * r)), core.size) - 1]
+        cores.append(np.where(np.abs(core) >= cut, core, 0).ravel())
+    core = elected(np.stack(cores), np.ones(tasks), "mean", "nobody").reshape(left.shape[1], -1)
+    task = np.repeat(np.arange(tasks), [s.size for _, s, _ in triples])
+    return np.asarray(left @ np.where(task[:, None] == task, core, 0) @ right)
+
+
 def in_core(deltas: list[Array], formula: Callable[[list[Array]], Array]) -> Array:
     """U · formula(Uᵀ Δ V) · Vᵀ, with bases of all columns and all rows from Gram matrices, not from SVDs.
 
@@ -362,6 +414,19 @@ BY_TENSOR: dict[str, ByTensor] = {
     "iso_c": _of_matrices(lambda deltas, _: iso_c(deltas)),
     "iso_cts": _of_matrices(
         lambda deltas, settings: iso_cts(deltas, settings["common_space"], is_core(settings))
+    ),
+    "wudi": _of_matrices(
+        lambda deltas, settings: wudi(
+            deltas, settings["solution"] == "minimum", settings["time"], settings["rank_share"]
+        )
+    ),
+    "cart": _of_matrices(
+        lambda deltas, settings: cart(deltas, settings["rank_share"], settings["centred_scale"])
+    ),
+    "dc_merge": _of_matrices(
+        lambda deltas, settings: dc_merge(
+            deltas, settings["density"], settings["smoothing"], settings["rho"], is_core(settings)
+        )
     ),
 }
 
