@@ -231,6 +231,7 @@ const std::map<std::string, std::string> later_keys = {
     {"body_clip_norm", "1.0"},
     {"drawn_as", "\"hugging_face\""},
     {"space", "\"full\""},
+    {"calibration", "0.0"},
     {"knots_exclude", "[\"embed\", \"wte\", \"wpe\", \"shared\", \"lm_head\"]"},
     {"lora_rank", "8"},
     {"lora_alpha", "8.0"},

@@ -457,6 +457,9 @@ Recipe read_config(config::Config config, bool needs_out) {
   read_shared(parameters, recipe.method_name, /*describing=*/false);
   recipe.adds_models =
       is_passthrough || (recipe.method_name == "linear" && parameters.values().at("normalize") == "false");
+  if (recipe.adds_models && recipe.method->needs_start())
+    root.refuse("parameters.calibration", "is of task vectors, and " + recipe.method_name +
+                                              " adds the models' own numbers here; expected none");
   if (recipe.adds_models) recipe.method = recipe.method->with("normalize", {0});
   recipe.shared = parameters.settings();
   for (const auto values = parameters.values(); const auto& parameter : of_model)

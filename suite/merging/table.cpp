@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
+
+#include "suite/merging/matrices/calibrated.hpp"
 
 namespace taugrid::merging {
 namespace {
@@ -18,9 +21,14 @@ std::vector<std::string> names_where(Wanted wanted) {
 
 }  // namespace
 
+std::shared_ptr<const VectorMethod> Entry::make(config::Section parameters) const {
+  auto method = of_vectors(parameters);
+  return calibrated(parameters, std::move(method));
+}
+
 MakeInRun Entry::read(config::Section parameters, Scope scope) const {
   if (in_run != nullptr && (takes_data() || !scope.of_cluster)) return in_run(std::move(parameters), scope);
-  return [method = of_vectors(parameters), parameters](const Place& place) {
+  return [method = make(parameters), parameters](const Place& place) {
     method->check_values(place.section, 1);
     for (const auto& regime : place.study.settings.vector_regimes) {
       if (study::regime(regime).low_rank && method->needs_full_rank())
@@ -69,7 +77,7 @@ const std::vector<std::string>& names_of_vectors() {
 }
 
 std::shared_ptr<const VectorMethod> make(const std::string& name, config::Section parameters) {
-  return entry(name).of_vectors(std::move(parameters));
+  return entry(name).make(std::move(parameters));
 }
 
 }  // namespace taugrid::merging

@@ -44,6 +44,8 @@ struct Entry {
   /// What it writes of its own to /merging/METHOD/R; nullptr: nothing.
   std::vector<ledger::Output> (*outputs)() = nullptr;
 
+  /// The method of vectors, calibrated where its section says so. Throws InputError.
+  std::shared_ptr<const VectorMethod> make(config::Section parameters) const;
   bool takes_data() const { return of_vectors == nullptr; }
   std::vector<ledger::Output> own_outputs() const {
     return outputs == nullptr ? std::vector<ledger::Output>{} : outputs();

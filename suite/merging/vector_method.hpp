@@ -45,14 +45,15 @@ class VectorMethod : public Method {
   Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                const Team& team = {}) const;
 
+  /// Whether a team's ranks each make a part.
+  virtual bool is_shared() const { return false; }
+
   double passes(const Study& study, std::size_t count) const final;
   void count(Tally& tally, const std::string& regime, std::size_t models, std::size_t tasks) const final;
   MergeResult merge(const ModelsToMerge& models, const Part& part,
                     schedule::UnitContext& context) const final;
 
  protected:
-  /// Whether a team's ranks each make a part.
-  virtual bool is_shared() const { return false; }
   /// Returns how many numbers of τ are not zero.
   virtual std::int64_t run(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                            const Team& team) const = 0;

@@ -485,6 +485,9 @@ def refused(done: subprocess.CompletedProcess[str], folder: Path, *expected: str
     ({"method": "linear", "weights": [0.1, 0.2, -0.2, -0.1]}, ["add up to 0"]),  # but for rounding
     ({"method": "linear", "base_model": "", "parameters": "lambda = 0.5"}, ["base_model", "linear with lambda"]),
     ({"method": "ties", "parameters": "normalize = false"}, ["unknown key parameters.normalize"]),
+    ({"method": "linear", "parameters": "normalize = false, calibration = 0.3"},
+     ["parameters.calibration", "task vectors", "linear"]),
+    ({"method": "iso_c", "parameters": "calibration = -1"}, ["parameters.calibration", "0 to 1000"]),
     ({"method": "slerp"}, ["slerp", "two models", "4"]),
     ({"method": "ties", "out": '"m2"'}, ["m2", "input of this merge"]),
     ({"method": "ties", "out": '"full"'}, ["full", "there already"]),

@@ -163,6 +163,7 @@ METHODS = {
     "wudi": "",
     "wudi_in_core": '[parameters]\nspace = "core"',
     "cart": "",
+    "ties_calibrated": '[parameters]\ndensity = 0.3\ncalibration = 0.5',
     "dc_merge": '[parameters]\nspace = "core"\ndensity = 1.0\nsmoothing = "average"',
 }
 
@@ -176,7 +177,7 @@ def test_every_method_gives_what_it_gives_of_whole_models(tmp_path: Path, method
         shutil.copytree(tmp_path / "base", tmp_path / f"w{index}")
         whole = {name: x.float() for name, x in written_out(tmp_path, f"a{index}").items()}
         save_file(whole, tmp_path / f"w{index}/model.safetensors", {"format": "pt"})
-    name = method.removesuffix("_by_tensor").removesuffix("_in_core")
+    name = method.removesuffix("_by_tensor").removesuffix("_in_core").removesuffix("_calibrated")
     results = []
     for number, models in enumerate((["w0", "w1", "w2"], ["a0", "a1", "a2"], ["a0", "w1", "a2"])):
         done = merge(tmp_path, models, f"out{number}", name, METHODS[method])

@@ -278,6 +278,29 @@ def test_wudi_is_the_flow_of_gradient_descent(four: Models, monkeypatch: pytest.
     assert np.abs(expected - sums).max() > 0.1 and np.abs(found - expected).max() < 1e-3
 
 
+@pytest.mark.parametrize(("method", "parameters", "least"), [
+    ("task_arithmetic", "", 0.4), ("ties", "density = 0.3", 1.0), ("tsv_m", "", 0.1), ("multislerp", "", 0.05),
+    ("slerp", "t = 0.3", 0.2), ("dare_linear", "density = 0.6", 1.0)])
+def test_calibration(method: str, parameters: str, least: float, four: Models, pair: Models) -> None:
+    """FusionBench's function, of tensor by tensor what the method makes without it."""
+    theirs = fusion_bench("singular_value_calibration.utils").subspace_consistency_spectral_calibration_accelerated
+    models = pair if method == "slerp" else four
+    before = models.merged(method, parameters)
+    where = dict(zip(sorted(models.base), formulas.parts(before, models.base), strict=True))
+    expected = {}
+    for name, start in models.base.items():
+        merged, deltas = before[where[name]].reshape(start.shape), [tau[name] for tau in models.tau]
+        if start.ndim == 2 and start.size:
+            zero = torch.zeros(start.shape, dtype=torch.float64)
+            their = theirs(zero, [torch.tensor(x) for x in deltas], torch.tensor(merged), least, torch.device("cpu"))
+            close(formulas.calibrated(merged, deltas, least), their.numpy(), 1e-6)
+            merged = their.numpy()
+        expected[name] = merged
+    found = models.merged(method, ", ".join(filter(None, [parameters, f"calibration = {least}"])))
+    close(found, flat(expected), 2e-5)
+    assert np.abs(found - before).max() > 1e-2
+
+
 def test_dare_drops_as_many_and_keeps_their_size(four: Models) -> None:
     """Chance chooses: of the numbers that are kept, the share, and the merged numbers' first two moments."""
     tau, draws = vectors(four), 200

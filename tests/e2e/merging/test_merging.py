@@ -22,7 +22,7 @@ from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, TASKS, World
 
 REGIMES = ("standard", "linear")
-STANDS_FOR = {"ties_sum": "ties"}
+STANDS_FOR = {"ties_sum": "ties", "top_k_calibrated": "top_k", "iso_calibrated": "iso_c"}
 METHODS = ["linear", "task_arithmetic", "ties", "dare_linear", "dare_ties", "della", "top_k", "breadcrumbs",
            "breadcrumbs_ties", "magmax", "emr", "model_stock", "sce", "multislerp", "karcher", "consensus_ta",
            "consensus_ties", "tsv_m", "iso_c", "iso_cts", "wudi", "cart", "dc_merge"]
@@ -43,6 +43,12 @@ density = 0.3
 method = "ties"
 density = 0.3
 merge = "sum"
+[merging.top_k_calibrated]
+method = "top_k"
+calibration = 0.1
+[merging.iso_calibrated]
+method = "iso_c"
+calibration = 1.0
 [merging.dare_ties]
 rescale_by = "l1"
 scope = "tensor"

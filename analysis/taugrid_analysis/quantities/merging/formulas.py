@@ -280,6 +280,25 @@ def dc_merge(
     return np.asarray(left @ np.where(task[:, None] == task, core, 0) @ right)
 
 
+def calibrated(merged: Array, deltas: list[Array], least: float) -> Array:
+    """Singular value calibration by eigenvectors of the Gram matrix: T / Σ max(c, s) of each left one."""
+    wide = merged.shape[0] <= merged.shape[1]
+    squares, vectors = np.linalg.eigh(merged @ merged.T if wide else merged.T @ merged)
+    there = squares > 1e-14 * max(
+        float(squares.max(initial=0)), 1e-300
+    )  # rounding of squares of singular values
+    vectors = vectors[:, there]
+    left = vectors if wide else merged @ vectors / np.sqrt(squares[there])
+    own = left.T @ merged
+    counted = np.zeros(len(own))
+    for delta in deltas:
+        along = left.T @ delta
+        square = (along**2).sum(1)
+        share = np.divide((own * along).sum(1), square, out=np.full(len(own), least), where=square > 0)
+        counted += np.maximum(share, least)
+    return np.asarray(left @ np.diag(len(deltas) / counted) @ own)
+
+
 def in_core(deltas: list[Array], formula: Callable[[list[Array]], Array]) -> Array:
     """U · formula(Uᵀ Δ V) · Vᵀ, with bases of all columns and all rows from Gram matrices, not from SVDs.
 

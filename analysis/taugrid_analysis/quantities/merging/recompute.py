@@ -31,6 +31,17 @@ from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 
 def merged(method: str, settings: Settings, every: list[Parameters]) -> Parameters:
     """τ of a method that is_taken(), of these vectors."""
+    tau, least = _merged(method, settings, every), settings.get("calibration", 0)
+    if least == 0:
+        return tau
+    for name, x in tau.items():
+        if x.dim() == 2 and x.numel():
+            deltas = [each[name].double().numpy() for each in every]
+            tau[name] = torch.tensor(formulas.calibrated(x.double().numpy(), deltas, least)).to(x.dtype)
+    return tau
+
+
+def _merged(method: str, settings: Settings, every: list[Parameters]) -> Parameters:
     first = every[0]
     if settings.get("space") == "knots":
         arrays = [{name: x.double().numpy() for name, x in tau.items()} for tau in every]
