@@ -16,6 +16,7 @@ ORDER = (  # in which one reads them; tables that are not named come last
     *("basis_transfer", "mixed_starts", "subsets", "pair_addition", "multitask"),
     *("negation", "negation_intervals", "generation", "single_task", "variants", "advantage"),
     *("kernel_behaviour", "similarity", "layer_similarity", "groups", "sign_conflict", "early_similarity"),
+    "compression",
     *("gaps", "tau_jp", "disentanglement", "representation", "linearity", "layer_edits", "layer_averages"),
     *(
         "transitivity",

@@ -107,6 +107,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> leading(const Deltas& deltas, con
   return {u.narrow(1, 0, k).clone(), s.narrow(0, 0, k).clone(), vh.narrow(0, 0, k).clone()};
 }
 
+at::Tensor nearest_of_rank(const at::Tensor& matrix, std::int64_t k) {
+  const bool wide = matrix.size(0) <= matrix.size(1);
+  const auto shorter = std::min(matrix.size(0), matrix.size(1));
+  if (k >= shorter) return matrix;
+  const auto gram = wide ? at::mm(matrix, matrix.t()) : at::mm(matrix.t(), matrix);
+  const auto leading_vectors = std::get<1>(at::linalg_eigh(gram)).narrow(1, shorter - k, k);
+  return wide ? at::mm(leading_vectors, at::mm(leading_vectors.t(), matrix))
+              : at::mm(at::mm(matrix, leading_vectors), leading_vectors.t());
+}
+
 double svd_flops(double m, double n) {
   const auto [shorter, longer] = std::minmax(m, n);
   return 6 * longer * shorter * shorter + 20 * shorter * shorter * shorter;
@@ -114,8 +124,13 @@ double svd_flops(double m, double n) {
 
 double eigh_flops(double n) { return 9 * n * n * n; }
 
+double nearest_flops(double m, double n) {
+  const double shorter = std::min(m, n);
+  return 6 * m * n * shorter + eigh_flops(shorter);
+}
+
 std::vector<std::string> names_of_no_layer() {
-  return {"embed", "wte", "wpe", "shared", "lm_head", "text_projection", "visual_projection"};
+  return {"embed", "wte", "wpe", "shared.weight", "lm_head", "text_projection", "visual_projection"};
 }
 
 OnMatrices::OnMatrices(config::Section& parameters, Formula formula, Traits traits)

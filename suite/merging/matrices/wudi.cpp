@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// WUDI-Merging (Cheng et al. 2025, "Whoever started the interference should end it", equation 11): of the
+// WUDI-Merging (Cheng et al. 2025, "Whoever started the interference should end it"): of the
 // matrices Δ_t [m,n] (on_matrices.hpp) of linear layers, the Θ that minimises
 //
 //   Σ_t ‖(Θ − Δ_t) Δ_tᵀ‖² / ‖Δ_t‖²,   which is where Θ C = D,
