@@ -21,6 +21,7 @@
 #include "suite/merging/adapter_output.hpp"
 #include "suite/merging/layers.hpp"
 #include "suite/merging/mergekit_recipe.hpp"
+#include "suite/merging/model_card.hpp"
 #include "suite/merging/side_files.hpp"
 #include "suite/merging/stages.hpp"
 #include "suite/merging/table.hpp"
@@ -68,6 +69,8 @@ constexpr std::array of_model = {
         "epsilon", {"The epsilon of this model's drops, where the method has one", of_parameters}, {0, 1}},
 };
 constexpr const char* passthrough = "passthrough";
+constexpr config::Meaning of_passthrough =
+    "One model as it stands, times its weight: with slices, layers of several in one stack";
 
 /// What every method takes beside its own parameters.
 void read_shared(config::Section& parameters, const std::string& method, bool describing) {
@@ -396,7 +399,8 @@ void edit_configuration(const Recipe& recipe, const std::vector<std::unique_ptr<
           fmt::format("{}: does not say the model's {} layers (num_hidden_layers, n_layer, num_layers, "
                       "n_layers); expected one that slices can change",
                       (recipe.base / "config.json").string(), before));
-    // What is said of each layer, such as its kind of attention, goes with it: every list with an entry a layer.
+    // What is said of each layer, such as its kind of attention, goes with it: every list with an entry a
+    // layer.
     for (auto& entry : json) {
       if (!entry.is_array() || std::ssize(entry) != before) continue;
       auto kept = nlohmann::ordered_json::array();
@@ -475,7 +479,8 @@ Recipe read_config(config::Config config, bool needs_out) {
                               recipe.method->needs_start() ? "" : " with lambda"));
     for (const auto& model : recipe.models)
       if (Adapter::is_in(model))
-        root.refuse("base_model", "missing; expected the model that the adapter " + model.string() + " is of");
+        root.refuse("base_model",
+                    "missing; expected the model that the adapter " + model.string() + " is of");
     recipe.base = recipe.models[recipe.slices.front().sources.front().model];
   }
   if ((recipe.is_sliced || recipe.adds_models) && !recipe.method->needs_start() && !recipe.is_of_models())
@@ -568,11 +573,10 @@ std::vector<config::SectionEntry> recipe_reference() {
     sections.push_back(described.reference().front());
     sections.back().owner = name;
   }
-  auto of_passthrough = config::Config::describing();
-  auto parameters = of_passthrough.section(
-      "parameters", "One model as it stands, times its weight: with slices, layers of several in one stack");
+  auto described = config::Config::describing();
+  auto parameters = described.section("parameters", of_passthrough);
   read_shared(parameters, passthrough, /*describing=*/true);
-  sections.push_back(of_passthrough.reference().front());
+  sections.push_back(described.reference().front());
   sections.back().owner = passthrough;
   return sections;
 }
@@ -645,7 +649,11 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
   for (const auto& matrix : report.matrices)
     comment += fmt::format("# {}: rank {}, relative error {:.4g}\n", store::quoted(matrix.name), matrix.rank,
                            matrix.error);
-  store::write_atomically(folder.path() / "merge.toml", comment + recipe.resolved);
+  const auto record = comment + recipe.resolved;
+  store::write_atomically(folder.path() / "merge.toml", record);
+  const auto& meaning =
+      recipe.method_name == passthrough ? of_passthrough : entry(recipe.method_name).meaning;
+  store::write_atomically(folder.path() / "README.md", model_card(recipe, meaning.text, made_by, record));
   folder.commit();
   look();
   return report;

@@ -96,10 +96,10 @@ struct Report {
 };
 
 /// Writes recipe.out: the merged weights in recipe.dtype and the base model's files, the files beside them
-/// that say what the model is (side_files.hpp), or an adapter of the base (adapter_output.hpp); and
-/// merge.toml, `made_by` in its first line. The folder appears whole or not at all. `look` is called at the
-/// end, while the inputs are still mapped, and `go_on` all the while: what it throws leaves nothing behind.
-/// Throws InputError.
+/// that say what the model is (side_files.hpp), or an adapter of the base (adapter_output.hpp); merge.toml,
+/// `made_by` in its first line, and the model's card (model_card.hpp). The folder appears whole or not at
+/// all. `look` is called at the end, while the inputs are still mapped, and `go_on` all the while: what it
+/// throws leaves nothing behind. Throws InputError.
 Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look,
              const std::function<void()>& go_on);
 

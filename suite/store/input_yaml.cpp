@@ -165,14 +165,13 @@ std::string Yaml::kind_name() const {
   return "";
 }
 
-Yaml input_yaml(const std::filesystem::path& path, const std::string& expected) {
-  const auto text = input_text(path, expected);
+Yaml yaml_of(const std::string& text, const std::string& where, const std::string& expected) {
   if (text.size() > most_bytes)
-    throw InputError(path.string() + ": has more than " + std::to_string(most_bytes) + " bytes; expected " +
+    throw InputError(where + ": has more than " + std::to_string(most_bytes) + " bytes; expected " +
                      expected);
   if (text.find('\0') != std::string::npos)
-    throw InputError(path.string() + ": holds a zero byte; expected " + expected);
-  Builder builder(path.string(), expected);
+    throw InputError(where + ": holds a zero byte; expected " + expected);
+  Builder builder(where, expected);
   std::istringstream stream(text);
   try {
     YAML::Parser parser(stream);
@@ -180,8 +179,12 @@ Yaml input_yaml(const std::filesystem::path& path, const std::string& expected) 
   } catch (const YAML::Exception& error) {
     builder.refuse(static_cast<std::size_t>(std::max(error.mark.line, 0)) + 1, "is not YAML: " + error.msg);
   }
-  if (!builder.has_begun()) throw InputError(path.string() + ": is empty; expected " + expected);
+  if (!builder.has_begun()) throw InputError(where + ": is empty; expected " + expected);
   return std::move(builder).document();
+}
+
+Yaml input_yaml(const std::filesystem::path& path, const std::string& expected) {
+  return yaml_of(input_text(path, expected), path.string(), expected);
 }
 
 }  // namespace taugrid::store

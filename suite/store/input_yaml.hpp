@@ -30,4 +30,7 @@ struct Yaml {
 /// key that stands twice, and of merged keys (<<).
 Yaml input_yaml(const std::filesystem::path& path, const std::string& expected);
 
+/// The same of a text, which says `where` it stands.
+Yaml yaml_of(const std::string& text, const std::string& where, const std::string& expected);
+
 }  // namespace taugrid::store

@@ -371,7 +371,7 @@ def test_the_folder(four: Models) -> None:
     first = four.merged("ties", "lambda = 0.4", W)
     out = four.folder / "out"
     assert sorted(path.name for path in out.iterdir()) == [
-        "config.json", "merge.toml", "model.safetensors", "vocab.txt"]
+        "README.md", "config.json", "merge.toml", "model.safetensors", "vocab.txt"]
     assert (out / "config.json").read_bytes() == (four.folder / "base" / "config.json").read_bytes()
     with safe_open(out / "model.safetensors", "np") as file:
         assert file.metadata() == {"format": "pt"}
@@ -402,8 +402,8 @@ def test_the_modules_of_a_sentence_model_come_along(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     out = models.folder / "deep" / "out"
     found = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
-    assert found == ["1_Pooling/config.json", "config.json", "merge.toml", "model.safetensors", "modules.json",
-                     "vocab.txt"]
+    assert found == ["1_Pooling/config.json", "README.md", "config.json", "merge.toml", "model.safetensors",
+                     "modules.json", "vocab.txt"]
     assert (out / "1_Pooling" / "config.json").read_bytes() == (pooling / "config.json").read_bytes()
 
 
@@ -438,8 +438,8 @@ def test_half_precision_and_parts(dtype: torch.dtype, tmp_path: Path) -> None:
     # The base is the first model; its parts are the result's.
     out = tmp_path / "deep" / "out"
     assert sorted(path.name for path in out.iterdir()) == [
-        "config.json", "merge.toml", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
-        "model.safetensors.index.json"]
+        "README.md", "config.json", "merge.toml", "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors", "model.safetensors.index.json"]
     found = load_torch(out / "model-00001-of-00002.safetensors") | load_torch(out / "model-00002-of-00002.safetensors")
     for name in ("a", "b"):
         mean = torch.stack([model[name].double() for model in models]).mean(0)

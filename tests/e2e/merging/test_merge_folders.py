@@ -70,7 +70,8 @@ def test_a_base_of_links_is_copied_as_content(tmp_path: Path) -> None:
     write(work / "tuned", {"w": torch.full((4,), 2.0)})
     assert torch.equal(merged(work, ["tuned"], base=str(snapshot))["w"], torch.full((4,), 2.0))
     assert theirs.read_text() == "somebody's own file" and files_in(theirs.parent) == ["0"]
-    assert files_in(work / "out") == ["config.json", "merge.toml", "model.safetensors", "tokenizer.json"]
+    assert files_in(work / "out") == [
+        "README.md", "config.json", "merge.toml", "model.safetensors", "tokenizer.json"]
     assert not any(path.is_symlink() for path in (work / "out").iterdir())
     assert (work / "out/tokenizer.json").read_bytes() == (plain / "tokenizer.json").read_bytes()
 
@@ -133,7 +134,9 @@ def test_side_files_are_those_that_a_model_needs(tmp_path: Path) -> None:
         (base / name).write_text(text)
     write(tmp_path / "m0", {"w": torch.ones(4)})
     merged(tmp_path, ["m0"])
-    assert files_in(tmp_path / "out") == sorted([*needed, "config.json", "merge.toml", "model.safetensors"])
+    assert files_in(tmp_path / "out") == sorted([*needed, "README.md", "config.json", "merge.toml",
+                                                    "model.safetensors"])
+    assert (tmp_path / "out/README.md").read_text() != "x"  # a card of its own
 
 
 @pytest.mark.parametrize("path", ["../elsewhere", "/tmp", "a/b", ".."])
@@ -391,7 +394,7 @@ def test_files_are_no_larger_than_asked_for(tmp_path: Path) -> None:
             assert set(told["weight_map"].values()) == {file.name for file in found}
     in_parts(tmp_path / "parts", tensors)
     assert merge(tmp_path, ["m0"], base="parts", out="own", max_shard_size=3e-6).returncode == 0
-    assert files_in(tmp_path / "own")[2:4] == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    assert files_in(tmp_path / "own")[3:5] == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
     assert set(load_file(tmp_path / "own/model-00001-of-00002.safetensors")) == {"a", "c", "e"}
     refused(tmp_path, merge(tmp_path, ["m0"], max_shard_size=0), "max_shard_size")
 
