@@ -9,14 +9,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "kernels/weights/weights.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/checkpoints.hpp"
 #include "suite/merging/difference.hpp"
+#include "suite/merging/layers.hpp"
+#include "suite/merging/stages.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/input_json.hpp"
 #include "suite/store/quoted.hpp"
@@ -75,7 +80,8 @@ std::optional<std::string> text_in(const fs::path& path) {
   return store::input_text(path, "a text file");
 }
 
-void compare_configurations(const fs::path& base, const fs::path& model, Findings& findings) {
+/// `sliced`: whether layers are taken from the model, which may have more of them than the base.
+void compare_configurations(const fs::path& base, const fs::path& model, bool sliced, Findings& findings) {
   const auto ours = object_in(base / "config.json"), theirs = object_in(model / "config.json");
   if (!ours)
     return findings.push_back({true, base.string() + ": has no config.json; expected a Hugging Face folder"});
@@ -90,7 +96,7 @@ void compare_configurations(const fs::path& base, const fs::path& model, Finding
          fmt::format("{}: {} is {}, and {} in the base{}", (model / "config.json").string(), key, shown(b),
                      shown(a), wrong && both ? "; expected one function of the weights" : "")});
   };
-  for (const auto* key : changing) compare(key, true);
+  for (const auto* key : changing) compare(key, !sliced || key != std::string_view("num_hidden_layers"));
   for (const auto* key : telling) compare(key, false);
   for (const auto& [folder, json] : {std::pair(base, *ours), std::pair(model, *theirs)}) {
     if (json.contains("quantization_config"))
@@ -231,25 +237,10 @@ void compare_tokenizers(const fs::path& base, const fs::path& model, Findings& f
         {false, model.string() + ": has another chat template than the base, which the result has"});
 }
 
-/// Adds what one stretch says: the last of `vectors` is θ0.
-void add_stretch(Check& check, Distances& kind, std::span<const at::Tensor> vectors) {
-  const auto gram = weights::gram(std::vector<at::Tensor>(vectors.begin(), vectors.end()));
-  const auto models = std::ssize(vectors) - 1;
-  const auto* g = gram.const_data_ptr<double>();
-  const auto of = [&](std::int64_t i, std::int64_t j) { return g[i * (models + 1) + j]; };
-  kind.base += of(models, models);
-  check.base += of(models, models);
-  for (std::int64_t s = 0; s < models; ++s) {
-    kind.tau[static_cast<std::size_t>(s)] += of(s, s);
-    for (std::int64_t t = 0; t < models; ++t)
-      check.gram[static_cast<std::size_t>(s * models + t)] += of(s, t);
-  }
-}
-
-void measure(const CheckpointVectors& vectors, Check& check) {
-  const auto count = vectors.count();
-  check.gram.assign(count * count, 0);
-  check.numbers = vectors.length();
+/// Adds what vectors say, of the models of these places.
+void measure(const CheckpointVectors& vectors, const std::vector<std::size_t>& of, Check& check) {
+  const auto all = check.models.size();
+  check.numbers += vectors.length();
   auto which = vectors.all();
   which.push_back(TaskVectors::theta0);
   for (const auto& tensor : vectors.tensors()) {
@@ -257,12 +248,142 @@ void measure(const CheckpointVectors& vectors, Check& check) {
     auto kind = std::find_if(check.kinds.begin(), check.kinds.end(),
                              [&](const auto& other) { return other.kind == name; });
     if (kind == check.kinds.end())
-      kind = check.kinds.insert(check.kinds.end(), {name, 0, 0, 0, std::vector<double>(count, 0)});
+      kind = check.kinds.insert(check.kinds.end(), {name, 0, std::vector<std::int64_t>(all),
+                                                    std::vector<double>(all), std::vector<double>(all)});
     ++kind->tensors;
-    kind->numbers += tensor.range.count;
+    for (const auto s : of) kind->numbers[s] += tensor.range.count;
     vectors.visit(which, tensor.range, 1, [&](std::int64_t, std::span<const at::Tensor> stretches) {
-      add_stretch(check, *kind, stretches);
+      const auto gram = weights::gram(std::vector<at::Tensor>(stretches.begin(), stretches.end()));
+      const auto* g = gram.const_data_ptr<double>();
+      const auto side = of.size() + 1;  // the last is θ0
+      for (std::size_t i = 0; i < of.size(); ++i) {
+        kind->base[of[i]] += g[side * side - 1];
+        kind->tau[of[i]] += g[i * side + i];
+        for (std::size_t j = 0; j < of.size(); ++j) {
+          check.gram[of[i] * all + of[j]] += g[i * side + j];
+          check.norms[of[i] * all + of[j]] += g[i * side + i];
+        }
+      }
     });
+  }
+}
+
+/// Compares models, or their layers, with θ0's.
+class Weighing {
+ public:
+  Weighing(const Recipe& recipe, const std::function<void()>& go_on, Check& check)
+      : recipe_(recipe), go_on_(go_on), check_(check) {
+    for (const auto& slice : recipe.slices) {
+      if (std::find(check.bases.begin(), check.bases.end(), slice.base_model) == check.bases.end())
+        check.bases.push_back(slice.base_model);
+      for (const auto& source : slice.sources) {
+        if (is_base(slice, source)) continue;
+        const auto& folder = recipe.models[source.model];
+        if (places_.emplace(source.model, check.models.size()).second) check.models.push_back(folder);
+        if (const std::pair pair(slice.base_model, folder);
+            std::find(pairs_.begin(), pairs_.end(), pair) == pairs_.end())
+          pairs_.push_back(pair);
+      }
+    }
+    check.gram.assign(check.models.size() * check.models.size(), 0);
+    check.norms = check.gram;
+  }
+
+  /// The base and the model of each vector.
+  const std::vector<std::pair<fs::path, fs::path>>& pairs() const { return pairs_; }
+
+  void look() {
+    for (std::size_t s = 0; s < recipe_.slices.size(); ++s)
+      look_at(recipe_.slices[s], Stage::Place::of(recipe_, s));
+    for (const auto& entry : bytes_) check_.bytes += entry.second;
+  }
+
+ private:
+  void look_at(const Recipe::Slice& slice, Stage::Place place) {
+    std::vector<const Recipe::Source*> left;
+    for (const auto& source : slice.sources)
+      if (!is_base(slice, source)) left.push_back(&source);
+    while (!left.empty()) {  // those whose layers are compared with the same ones
+      const auto range = slice.base.value_or(left.front()->layers);
+      std::vector<const Recipe::Source*> together;
+      std::copy_if(left.begin(), left.end(), std::back_inserter(together),
+                   [&](const auto* source) { return slice.base || source->layers.begin == range.begin; });
+      std::erase_if(left, [&](const auto* source) {
+        return std::find(together.begin(), together.end(), source) != together.end();
+      });
+      compare(slice, range, together, place);
+    }
+  }
+
+  void compare(const Recipe::Slice& slice, Range layers, const std::vector<const Recipe::Source*>& sources,
+               Stage::Place place) {
+    auto start = open_weights(slice.base_model);
+    bytes_[slice.base_model] = static_cast<double>(start.bytes());
+    if (recipe_.is_sliced && !slice.base) {
+      for (const auto& [stack, count] : stacks_of(start))
+        if (layers.end() > count)
+          return say(fmt::format("{}: is [{}, {}], and {} has {} layers to compare with",
+                                 sources.front()->where, layers.begin, layers.end(),
+                                 slice.base_model.string(), count));
+    }
+    if (recipe_.is_sliced) take_layers(start, layers, sources.front()->where, place);
+    std::vector<Model> models;
+    std::vector<std::size_t> places;
+    for (const auto* source : sources) {
+      const auto& folder = recipe_.models[source->model];
+      models.push_back(open_model(folder, start));
+      bytes_[folder] = static_cast<double>(bytes_of(models.back()));
+      for (const auto& note : notes_of(models.back())) say(note);
+      if (auto* weights = std::get_if<Weights>(&models.back()); weights != nullptr && recipe_.is_sliced)
+        take_layers(*weights, source->layers, source->where, place);
+      places.push_back(places_.at(source->model));
+    }
+    const CheckpointVectors vectors(start, models, CheckpointVectors::From::theta0, go_on_);
+    vectors.require_one_start();
+    for (const auto& note : vectors.matched().notes) say(note);
+    measure(vectors, places, check_);
+  }
+
+  /// Whether θ0 itself is a source of a slice, as it may be of a method on models.
+  bool is_base(const Recipe::Slice& slice, const Recipe::Source& source) const {
+    return recipe_.is_sliced && same_folder(recipe_.models[source.model], slice.base_model);
+  }
+  void say(const std::string& line) {
+    const auto& all = check_.findings;
+    if (std::none_of(all.begin(), all.end(), [&](const Finding& other) { return other.line == line; }))
+      check_.findings.push_back({false, line});
+  }
+
+  const Recipe& recipe_;
+  const std::function<void()>& go_on_;
+  Check& check_;
+  std::map<std::size_t, std::size_t> places_;  ///< among the models that are looked at, of a recipe's
+  std::vector<std::pair<fs::path, fs::path>> pairs_;
+  std::map<fs::path, double> bytes_;
+};
+
+/// Models that did not move, or as far as unrelated ones are.
+void judge(Check& check) {
+  std::string base;
+  for (const auto& folder : check.bases) base += (base.empty() ? "" : " or ") + folder.string();
+  for (std::size_t t = 0; t < check.models.size(); ++t) {
+    std::int64_t all = 0,
+                 apart = 0;  // numbers of kinds that are far from the base's: norms and biases say little
+    double tau = 0;
+    for (const auto& kind : check.kinds) {
+      all += kind.numbers[t];
+      apart += kind.tau[t] >= far * far * kind.base[t] ? kind.numbers[t] : 0;
+      tau += kind.tau[t];
+    }
+    const auto name = check.models[t].string();
+    if (all > 0 && tau == 0) {
+      check.findings.push_back({false, name + ": has the base's own numbers, all of them"});
+    } else if (2 * apart > all) {
+      check.findings.push_back(
+          {true, fmt::format("{}: {:.0f} % of its numbers are in tensors that differ from the base's by more "
+                             "than these are; expected a model that was fine-tuned from {}",
+                             name, 100.0 * static_cast<double>(apart) / static_cast<double>(all), base)});
+    }
   }
 }
 
@@ -272,7 +393,7 @@ bool Check::wrong() const {
   return std::any_of(findings.begin(), findings.end(), [](const auto& finding) { return finding.wrong; });
 }
 
-Check check(const fs::path& base, const std::vector<fs::path>& models, const std::function<void()>& go_on) {
+Check check(const Recipe& recipe, const std::function<void()>& go_on) {
   const at::NoGradGuard no_grad;
   Check check;
   const auto or_found = [&](const auto& look) {
@@ -284,41 +405,19 @@ Check check(const fs::path& base, const std::vector<fs::path>& models, const std
       check.findings.push_back({true, failure.what()});
     }
   };
-  for (const auto& model : models) {
+  Weighing weighing(recipe, go_on, check);
+  for (const auto& [base_model, folder] : weighing.pairs()) {
+    const auto &base = base_model, &model = folder;
     bool whole = true;  // an adapter has neither a configuration of the model's nor a tokenizer of its own
     or_found([&] { whole = !Adapter::is_in(model); });
     if (!whole) continue;
-    or_found([&] { compare_configurations(base, model, check.findings); });
+    or_found([&] { compare_configurations(base, model, recipe.is_sliced, check.findings); });
     or_found([&] { compare_tokenizers(base, model, check.findings); });
   }
   or_found([&] {
-    const auto start = open_weights(base);
-    check.bytes = static_cast<double>(start.bytes());
-    std::vector<Model> opened;
-    for (const auto& model : models) {
-      opened.push_back(open_model(model, start));
-      check.bytes += static_cast<double>(bytes_of(opened.back()));
-      for (const auto& note : notes_of(opened.back())) check.findings.push_back({false, note});
-    }
-    const CheckpointVectors vectors(start, opened, CheckpointVectors::From::theta0, go_on);
-    vectors.require_one_start();
-    for (const auto& note : vectors.matched().notes) check.findings.push_back({false, note});
-    measure(vectors, check);
-    for (std::size_t t = 0; t < models.size(); ++t) {
-      std::int64_t apart = 0;  // numbers of kinds that are far from the base's: norms and biases say little
-      for (const auto& kind : check.kinds) apart += kind.tau[t] >= far * far * kind.base ? kind.numbers : 0;
-      if (check.gram[t * models.size() + t] == 0) {
-        check.findings.push_back({false, models[t].string() + ": has the base's own numbers, all of them"});
-      } else if (2 * apart > check.numbers) {
-        check.findings.push_back(
-            {true,
-             fmt::format(
-                 "{}: {:.0f} % of its numbers are in tensors that differ from the base's by more than "
-                 "these are; expected a model that was fine-tuned from {}",
-                 models[t].string(), 100.0 * static_cast<double>(apart) / static_cast<double>(check.numbers),
-                 base.string())});
-      }
-    }
+    if (recipe.is_sliced) static_cast<void>(stages_of(recipe, go_on));
+    weighing.look();
+    judge(check);
   });
   return check;
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "suite/merging/recipe.hpp"
+
 namespace taugrid::merging {
 
 struct Finding {
@@ -16,29 +18,31 @@ struct Finding {
   std::string line;  ///< what, where, what was expected
 };
 
-/// Squared norms and inner products over tensors of one kind.
+/// Squared norms over tensors of one kind, of each model where it has some.
 struct Distances {
   std::string kind;  ///< names with `*` in the place of numbers
   std::size_t tensors = 0;
-  std::int64_t numbers = 0;
-  double base = 0;          ///< ‖θ0‖²
-  std::vector<double> tau;  ///< ‖τ_t‖² of each model
+  std::vector<std::int64_t> numbers;
+  std::vector<double> base;  ///< ‖θ0‖² there
+  std::vector<double> tau;   ///< ‖τ_t‖²
 };
 
 struct Check {
+  std::vector<std::filesystem::path> bases, models;
   std::vector<Finding> findings;
   std::vector<Distances> kinds;  ///< in the order of their first tensors; empty where weights do not fit
-  std::vector<double> gram;      ///< ⟨τ_s, τ_t⟩ [T,T], row by row
-  double base = 0;               ///< ‖θ0‖²
+  std::vector<double> gram;      ///< ⟨τ_s, τ_t⟩ [T,T], row by row, over the places where both are
+  std::vector<double> norms;     ///< ‖τ_s‖² there
   std::int64_t numbers = 0;
   double bytes = 0;  ///< of all files of weights
 
   bool wrong() const;
 };
 
-/// Compares configurations, tokenizers and weights of `models` with those of `base`, and reads all numbers
-/// once, stretch by stretch. What is wrong is found, not thrown. `go_on` may throw.
-Check check(const std::filesystem::path& base, const std::vector<std::filesystem::path>& models,
-            const std::function<void()>& go_on);
+/// Compares configurations, tokenizers and weights of a recipe's models with those of the base, and reads all
+/// numbers once, stretch by stretch. Layers of a slice are compared with those of θ0 that its vectors are
+/// taken from or, where a method takes none, with the base's own of the same numbers. What is wrong is found,
+/// not thrown. `go_on` may throw.
+Check check(const Recipe& recipe, const std::function<void()>& go_on);
 
 }  // namespace taugrid::merging

@@ -116,6 +116,7 @@ class Translation {
     if ((models == nullptr) == (slices == nullptr))
       refuse(slices != nullptr ? *slices : recipe_, "models",
              slices != nullptr ? "stands beside slices" : "is missing, and so is slices", "one of them");
+    has_base_ = !base_.empty();
     models != nullptr ? read_models(*models) : read_slices(*slices);
     read_parameters(said(recipe_, "parameters"), "parameters", words_.of_all, /*of_all=*/true);
     say_defaults();
@@ -322,6 +323,8 @@ class Translation {
                       /*of_all=*/false);
       ++count;
     }
+    if (in_slice && on_vectors && !has_base && !base_.empty())
+      note("base_model is none of a slice's sources, which mergekit refuses: its layers are as theirs");
     if (count == 0) refuse(list, name, "has base_model alone", "a model beside it");
     if (!has_base && !base_.empty() && method_ == "slerp") {
       if (in_slice) refuse(list, name, "lacks base_model, from which t counts", "it among the sources");
@@ -329,7 +332,7 @@ class Translation {
       put(join(name, config::entry_step(count)), "model", list, canonical(base_.string()));
     }
     if (method_ == "slerp" && base_.empty())
-      refuse(recipe_, "base_model", "is missing", "one of the two models, from which t counts");
+      refuse(list, "base_model", "is missing", "one of the two models, from which t counts");
     if (!has_base && !base_.empty() && (method_ == "linear" || method_ == "karcher") && !in_slice)
       refuse(*said(recipe_, "base_model"), "base_model",
              "is none of the models, and mergekit would count it as one",
@@ -362,12 +365,17 @@ class Translation {
       const auto section = join("slices", config::entry_step(s));
       if (slice.kind != Kind::map) refuse(slice, section, "is " + slice.kind_name(), "a map: sources");
       require_known(slice, section, {"sources", "parameters", "base_model", "residual_weight"});
-      for (const char* key : {"base_model", "residual_weight"})
-        if (const auto* other = said(slice, key); other != nullptr)
-          refuse(*other, join(section, key), "is not read in a slice", "one base_model of the recipe");
+      if (const auto* other = said(slice, "residual_weight"); other != nullptr)
+        refuse(*other, join(section, "residual_weight"), "is not read", "no such key");
       const auto* sources = said(slice, "sources");
       if (sources == nullptr) refuse(slice, join(section, "sources"), "is missing", "a list of maps");
       begin(section, "[[slices]]", slice);
+      const auto whole_base = base_;
+      if (const auto* base = said(slice, "base_model"); base != nullptr) {
+        base_ = model(*base, join(section, "base_model"));
+        put(section, "base_model", *base, canonical(base_.string()));
+        ++slices_with_base_;
+      }
       if (const auto* parameters = said(slice, "parameters"); parameters != nullptr) {
         begin(join(section, "parameters"), "[slices.parameters]", *parameters);
         auto known = words_.of_models;
@@ -378,7 +386,11 @@ class Translation {
         slices_with_t_ += said(*parameters, "t") != nullptr ? 1 : 0;
       }
       read_sources(*sources, join(section, "sources"), "[[slices.sources]]", true);
+      base_ = whole_base;
     }
+    if (base_.empty() && slices_with_base_ > 0 && slices_with_base_ < slices.values.size())
+      refuse(slices, "slices", "have a base_model, some of them", "one in each, or one of the recipe");
+    has_base_ = !base_.empty() || slices_with_base_ > 0;
   }
 
   /// A number, a list over the layers, or cases with filters, in TOML.
@@ -490,8 +502,7 @@ class Translation {
     }
     if (is_of({"ties", "dare_ties", "breadcrumbs_ties"})) say("scope", canonical(std::string("tensor")));
     if (is_of({"ties", "dare_ties"})) say("cut", canonical(std::string("exact")));
-    if (is_of({"nuslerp", "multislerp"}))
-      say("of", canonical(std::string(base_.empty() ? "models" : "vectors")));
+    if (is_of({"nuslerp", "multislerp"})) say("of", canonical(std::string(has_base_ ? "vectors" : "models")));
     if (method_ == "nuslerp") {
       say("along", canonical(std::string(flattens_ ? "tensor" : goes_by_rows_ ? "first" : "last")));
       if (flattens_ && goes_by_rows_) note("nuslerp_row_wise does nothing where tensors are taken whole");
@@ -530,7 +541,8 @@ class Translation {
   bool flattens_ = true, goes_by_rows_ = false;  ///< of nuslerp
   const Yaml* normalize_at_ = nullptr;
   std::set<std::string> said_of_all_;
-  std::size_t slices_with_t_ = 0;
+  std::size_t slices_with_t_ = 0, slices_with_base_ = 0;
+  bool has_base_ = false;  ///< the recipe, or its slices
   std::vector<std::string> root_;
   std::vector<std::pair<std::string, std::vector<std::string>>> tables_;
   std::map<std::string, std::size_t> lines_;

@@ -261,8 +261,12 @@ std::string fence(const std::string& text) {
 std::string model_card(const Recipe& recipe, std::string_view method, const std::string& made_by,
                        const std::string& record) {
   std::vector<fs::path> folders = {recipe.base};
-  for (const auto& model : recipe.models)
-    if (std::find(folders.begin(), folders.end(), model) == folders.end()) folders.push_back(model);
+  const auto add = [&](const fs::path& folder) {
+    if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
+  };
+  for (const auto& slice : recipe.slices) add(slice.base_model);
+  const auto bases = folders.size();
+  for (const auto& model : recipe.models) add(model);
   std::vector<Origin> inputs;
   for (const auto& folder : folders) inputs.push_back(origin_of(folder));
 
@@ -300,7 +304,7 @@ std::string model_card(const Recipe& recipe, std::string_view method, const std:
     auto weights = input.digests;
     if (!input.revision.empty()) weights.insert(weights.begin(), "revision " + code(input.revision));
     text += fmt::format(
-        "| {} | {} | {} | {} |\n", i == 0 ? "base" : "model",
+        "| {} | {} | {} | {} |\n", i < bases ? "base" : "model",
         input.on_hub ? fmt::format("[{0}](https://huggingface.co/{0})", input.name) : code(input.name),
         weights.empty() ? "no digest beside them" : fmt::format("{}", fmt::join(weights, "<br>")),
         input.says.empty() ? "nothing" : fmt::format("{}", fmt::join(input.says, "<br>")));

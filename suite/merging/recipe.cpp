@@ -136,6 +136,13 @@ void read_slices(config::Section& root, Recipe& recipe, bool describing) {
   recipe.is_sliced = !describing;
   for (auto& slice : tables(root, "slices", of_slices)) {
     Recipe::Slice read;
+    if (describing || slice.has("base_model"))
+      read.base_model = slice.path(
+          "base_model",
+          {"The folder of θ0 of this slice: its layers are those of the source that is this folder and, "
+           "where none is, the sources' own, if these are all the same",
+           {.fallback = "the recipe's"}},
+          {});
     const bool says_weight = describing || !(root.has("parameters.weight") || slice.has("parameters.weight"));
     for (auto& source : tables(slice, "sources", of_sources)) {
       read.sources.push_back(read_source(source, recipe, true, says_weight, describing));
@@ -225,19 +232,15 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
   return recipe;
 }
 
-bool same(const fs::path& a, const fs::path& b) {
-  std::error_code error;
-  return fs::equivalent(a, b, error) || fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error);
-}
-
 void require_free(const Recipe& recipe) {
   const auto refuse = [&](const std::string& problem) {
     throw InputError("out = " + config::canonical(recipe.out.string()) + ": " + problem);
   };
   auto inputs = recipe.models;
   inputs.push_back(recipe.base);
+  for (const auto& slice : recipe.slices) inputs.push_back(slice.base_model);
   for (const auto& input : inputs) {
-    if (same(recipe.out, input)) refuse("is an input of this merge, which would be overwritten");
+    if (same_folder(recipe.out, input)) refuse("is an input of this merge, which would be overwritten");
   }
   std::error_code error;
   if (fs::is_symlink(recipe.out, error) ||
@@ -415,28 +418,38 @@ void edit_configuration(const Recipe& recipe, const std::vector<std::unique_ptr<
   store::write_atomically(config, json.dump(2) + "\n");
 }
 
-/// What a model is not in: θ0 itself, as a source of a slice of a method that needs it.
+/// What a model is not in: θ0 itself, as a source of a slice of a method that needs it. Where it is none of
+/// them, as mergekit asks for, its layers are those of all the others, as they are of whole models.
 void take_base_out(Recipe& recipe) {
   for (auto& slice : recipe.slices) {
+    const auto& first = slice.sources.front();
     const auto is_base = [&](const Recipe::Source& source) {
-      return same(recipe.models[source.model], recipe.base);
+      return same_folder(recipe.models[source.model], slice.base_model);
     };
     const auto base = std::find_if(slice.sources.begin(), slice.sources.end(), is_base);
-    if (base == slice.sources.end())
-      throw InputError(slice.sources.front().where + ": " + recipe.method_name +
-                       " needs the layers of base_model; expected it among the sources of each slice");
-    slice.base = *base;
+    if (base == slice.sources.end()) {
+      const bool are_equal = std::all_of(
+          slice.sources.begin(), slice.sources.end(),
+          [&](const Recipe::Source& source) { return source.layers.begin == first.layers.begin; });
+      if (!are_equal)
+        throw InputError(first.where + ": " + recipe.method_name +
+                         " needs the layers of base_model, and the sources' are several; expected it among "
+                         "the sources of the slice");
+      slice.base = first.layers;
+      continue;
+    }
+    if (slice.sources.size() == 1)
+      throw InputError(base->where + ": is of base_model alone; expected another model beside it");
+    slice.base = base->layers;
     slice.sources.erase(base);
-    if (slice.sources.empty())
-      throw InputError(slice.base->where + ": is of base_model alone; expected another model beside it");
   }
 }
 
 /// As mergekit has it: t counts from base_model, where that is one of the two.
 void put_base_first(Recipe& recipe) {
   for (auto& slice : recipe.slices)
-    if (slice.sources.size() == 2 && !recipe.base.empty() &&
-        same(recipe.models[slice.sources[1].model], recipe.base))
+    if (slice.sources.size() == 2 && !slice.base_model.empty() &&
+        same_folder(recipe.models[slice.sources[1].model], slice.base_model))
       std::swap(slice.sources[0], slice.sources[1]);
 }
 
@@ -470,9 +483,15 @@ Recipe read_config(config::Config config, bool needs_out) {
     if (values.contains(parameter.key) && !recipe.shared.contains(parameter.key))
       recipe.defaults[parameter.key] = std::stod(values.at(parameter.key));
   config.finish();
+  bool has_base = true;
+  for (auto& slice : recipe.slices) {
+    if (slice.base_model.empty()) slice.base_model = recipe.base;
+    has_base = has_base && !slice.base_model.empty();
+  }
   put_base_first(recipe);
   if (recipe.adapter) require_adapter(recipe, root);
-  if (recipe.base.empty()) {
+  if (recipe.base.empty()) recipe.base = recipe.slices.front().base_model;
+  if (!has_base) {
     if (recipe.method->needs_start() || !recipe.is_of_models())
       root.refuse("base_model",
                   fmt::format("missing; expected the folder of θ0, which {}{} needs", recipe.method_name,
@@ -481,7 +500,9 @@ Recipe read_config(config::Config config, bool needs_out) {
       if (Adapter::is_in(model))
         root.refuse("base_model",
                     "missing; expected the model that the adapter " + model.string() + " is of");
-    recipe.base = recipe.models[recipe.slices.front().sources.front().model];
+    if (recipe.base.empty()) recipe.base = recipe.models[recipe.slices.front().sources.front().model];
+    for (auto& slice : recipe.slices)
+      if (slice.base_model.empty()) slice.base_model = recipe.base;
   }
   if ((recipe.is_sliced || recipe.adds_models) && !recipe.method->needs_start() && !recipe.is_of_models())
     root.refuse("parameters.lambda",
@@ -493,7 +514,8 @@ Recipe read_config(config::Config config, bool needs_out) {
                                    slice.sources[1].where, slice.sources.size()));
     recipe.method->check(recipe.where, std::vector<double>(slice.sources.size(), 1.0));
     for (const auto& source : slice.sources) {
-      if (!recipe.method->needs_start() || !same(recipe.models[source.model], recipe.base)) continue;
+      if (!recipe.method->needs_start() || !same_folder(recipe.models[source.model], slice.base_model))
+        continue;
       throw InputError(
           source.where +
           ": is the base_model, whose vector is zero and would count as a model's; leave it out");
@@ -504,6 +526,11 @@ Recipe read_config(config::Config config, bool needs_out) {
 }
 
 }  // namespace
+
+bool same_folder(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  return fs::equivalent(a, b, error) || fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error);
+}
 
 bool Recipe::is_of_models() const {
   if (method->needs_start()) return false;
@@ -528,7 +555,7 @@ std::optional<at::ScalarType> Recipe::type() const {
 
 Recipe Recipe::extraction(const fs::path& base, const fs::path& model, const fs::path& out, std::int64_t rank,
                           double share, const std::string& dtype) {
-  if (same(base, model))
+  if (same_folder(base, model))
     throw InputError(model.string() + ": is the base itself; expected a model that was fine-tuned from it");
   const auto absolute = [](const fs::path& path) {
     return config::canonical(fs::absolute(path).lexically_normal().string());

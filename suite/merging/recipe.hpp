@@ -29,8 +29,9 @@ struct Recipe {
   /// Layers of the merged model, side by side, each made of one layer of every source.
   struct Slice {
     std::vector<Source> sources;
-    std::optional<Source> base;  ///< the layers of θ0
-    Settings shared;             ///< numbers of this slice
+    std::filesystem::path base_model;  ///< the folder of θ0
+    std::optional<Range> base;         ///< its layers, where a slice's method needs them
+    Settings shared;                   ///< numbers of this slice
   };
 
   std::string where;  ///< the file and what it calls the models, for messages
@@ -74,6 +75,9 @@ struct Recipe {
                            const std::filesystem::path& out, std::int64_t rank, double share,
                            const std::string& dtype);
 };
+
+/// Whether two paths lead to one folder.
+bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b);
 
 /// A matrix of an adapter that is written.
 struct FactoredMatrix {

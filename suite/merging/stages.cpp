@@ -29,7 +29,7 @@ bool goes_over_layers(const config::Setting& setting) {
 }  // namespace
 
 Stage::Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std::function<void()> go_on)
-    : recipe_(recipe), slice_(slice), place_(place), start_(open_weights(recipe.base)) {
+    : recipe_(recipe), slice_(slice), place_(place), start_(open_weights(slice.base_model)) {
   bool are_whole = true;
   for (const auto& source : slice.sources) {
     models_.push_back(open_model(recipe.models[source.model], start_));
@@ -43,15 +43,12 @@ Stage::Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std:
   if (!are_whole)
     for (const auto& entry : start_.tensors()) names_.insert(entry.first);
   if (recipe.is_sliced) {
-    layers_ = slice.sources.front().layers.count;
-    if (slice.base) {
-      take_layers(start_, *slice.base, place);
-    } else {
-      start_ = open_weights(recipe.models[slice.sources.front().model]);
-      take_layers(start_, slice.sources.front(), place);
-    }
+    const auto& first = slice.sources.front();
+    layers_ = first.layers.count;
+    if (!slice.base) start_ = open_weights(recipe.models[first.model]);
+    take_layers(start_, slice.base.value_or(first.layers), first.where, place);
     for (std::size_t i = 0; i < models_.size(); ++i)
-      take_layers(std::get<Weights>(models_[i]), slice.sources[i], place);
+      take_layers(std::get<Weights>(models_[i]), slice.sources[i].layers, slice.sources[i].where, place);
   }
   // A mean of models is one of vectors, too, which are exacter.
   is_of_models_ = recipe.is_of_models() && are_whole && !(recipe.adapter && recipe.method->factor(1));
@@ -75,21 +72,26 @@ void Stage::require_takes_adapter(const Recipe::Source& source) const {
                                  folder, recipe_.is_sliced ? "slices" : recipe_.method_name));
 }
 
-void Stage::take_layers(Weights& model, const Recipe::Source& source, Place place) const {
+Stage::Place Stage::Place::of(const Recipe& recipe, std::size_t slice) {
+  std::int64_t layers = 0;
+  for (std::size_t s = 0; s < slice; ++s) layers += recipe.slices[s].sources.front().layers.count;
+  return {layers, slice == 0, slice + 1 == recipe.slices.size()};
+}
+
+void take_layers(Weights& model, Range layers, const std::string& where, Stage::Place place) {
   const auto stacks = stacks_of(model);
   if (stacks.size() != 1)
-    throw InputError(fmt::format("{}: {} has {} lists of layers; slices are of models that have one",
-                                 source.where, model.folder().string(), stacks.size()));
+    throw InputError(fmt::format("{}: {} has {} lists of layers; slices are of models that have one", where,
+                                 model.folder().string(), stacks.size()));
   const auto& [stack, count] = *stacks.begin();
-  if (source.layers.end() > count)
+  if (layers.end() > count)
     throw InputError(fmt::format("{}: is [{}, {}], and {} has {} layers; expected a range within [0, {}]",
-                                 source.where, source.layers.begin, source.layers.end(),
-                                 model.folder().string(), count, count));
+                                 where, layers.begin, layers.end(), model.folder().string(), count, count));
   model.rename([&](const std::string& name) {
     const auto layer = layer_named_in(name);
     if (!layer) return (is_before_layers(name) ? place.begins : place.ends) ? name : std::string();
-    const auto offset = layer->layer - source.layers.begin;
-    if (offset < 0 || offset >= source.layers.count) return std::string();
+    const auto offset = layer->layer - layers.begin;
+    if (offset < 0 || offset >= layers.count) return std::string();
     return layer->stack + std::to_string(place.first_layer + offset) + layer->rest;
   });
 }
@@ -296,12 +298,8 @@ at::Tensor Stage::vector(std::size_t i) const {
 
 std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const std::function<void()>& go_on) {
   std::vector<std::unique_ptr<Stage>> stages;
-  std::int64_t layers = 0;
-  for (std::size_t s = 0; s < recipe.slices.size(); ++s) {
-    stages.push_back(std::make_unique<Stage>(
-        recipe, recipe.slices[s], Stage::Place{layers, s == 0, s + 1 == recipe.slices.size()}, go_on));
-    layers += stages.back()->layers();
-  }
+  for (std::size_t s = 0; s < recipe.slices.size(); ++s)
+    stages.push_back(std::make_unique<Stage>(recipe, recipe.slices[s], Stage::Place::of(recipe, s), go_on));
   return stages;
 }
 

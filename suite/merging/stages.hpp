@@ -23,6 +23,7 @@ class Stage {
   struct Place {
     std::int64_t first_layer;
     bool begins, ends;
+    static Place of(const Recipe& recipe, std::size_t slice);
   };
   /// Opens the models, gives layers the numbers that they have in the merged one, and finds what holds for
   /// each tensor. Throws InputError.
@@ -67,7 +68,6 @@ class Stage {
   Merged each_run(const See& see) const;
   void require_one_vector() const;
   void require_takes_adapter(const Recipe::Source& source) const;
-  void take_layers(Weights& model, const Recipe::Source& source, Place place) const;
   void plan();
   void require_filters_fit() const;
   double depth_of(const std::string& tensor) const;
@@ -88,6 +88,10 @@ class Stage {
   std::vector<Run> runs_;
   std::vector<double> lambdas_;  ///< of each tensor of the vectors
 };
+
+/// Leaves a slice's layers of a model alone, with the numbers that they have in the merged one, and the
+/// tensors of no layer that are this slice's. `where`: what says so. Throws InputError where it lacks some.
+void take_layers(Weights& model, Range layers, const std::string& where, Stage::Place place);
 
 /// All of them, in the order of the merged model's layers.
 std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const std::function<void()>& go_on);

@@ -25,42 +25,47 @@ std::string percent(double tau, double base) {
 }
 
 /// Rows by kind, those that moved most first where there are many; columns by model.
-void print_distances(const Check& check, const std::vector<std::filesystem::path>& models) {
-  const auto columns = std::min(models.size(), models_most);
+void print_distances(const Check& check) {
+  const auto all = check.models.size(), columns = std::min(all, models_most);
   fmt::print("\n‖τ‖ / ‖θ0‖{:>{}}", "tensors", name_most + 1 - 10 + 8);
   for (std::size_t t = 0; t < columns; ++t) fmt::print(" {:>10}", fmt::format("[{}]", t + 1));
   fmt::print("\n");
   auto kinds = check.kinds;
   const auto most = [](const merging::Distances& kind) {
-    return kind.base > 0 ? *std::max_element(kind.tau.begin(), kind.tau.end()) / kind.base : 0;
+    double farthest = 0;
+    for (std::size_t t = 0; t < kind.tau.size(); ++t)
+      if (kind.base[t] > 0) farthest = std::max(farthest, kind.tau[t] / kind.base[t]);
+    return farthest;
   };
   if (kinds.size() > kinds_most) {
     std::stable_sort(kinds.begin(), kinds.end(),
                      [&](const auto& x, const auto& y) { return most(x) > most(y); });
     kinds.resize(kinds_most);
   }
-  const auto row = [&](const std::string& name, std::size_t tensors, const auto& tau_of, double base) {
-    fmt::print("{:<{}} {:>7}", short_name(name, name_most), name_most + 1, tensors);
-    for (std::size_t t = 0; t < columns; ++t) fmt::print(" {:>10}", percent(tau_of(t), base));
+  const auto row = [&](const merging::Distances& kind) {
+    fmt::print("{:<{}} {:>7}", short_name(kind.kind, name_most), name_most + 1, kind.tensors);
+    for (std::size_t t = 0; t < columns; ++t) fmt::print(" {:>10}", percent(kind.tau[t], kind.base[t]));
     fmt::print("\n");
   };
-  for (const auto& kind : kinds)
-    row(
-        kind.kind, kind.tensors, [&](std::size_t t) { return kind.tau[t]; }, kind.base);
+  for (const auto& kind : kinds) row(kind);
   if (kinds.size() < check.kinds.size())
     fmt::print("… of {} kinds those that moved most\n", check.kinds.size());
-  std::size_t tensors = 0;
-  for (const auto& kind : check.kinds) tensors += kind.tensors;
-  row(
-      "all", tensors, [&](std::size_t t) { return check.gram[t * models.size() + t]; }, check.base);
-  if (models.size() < 2) return;
+  merging::Distances whole{"all", 0, {}, std::vector<double>(all), std::vector<double>(all)};
+  for (const auto& kind : check.kinds) {
+    whole.tensors += kind.tensors;
+    for (std::size_t t = 0; t < all; ++t) {
+      whole.base[t] += kind.base[t];
+      whole.tau[t] += kind.tau[t];
+    }
+  }
+  row(whole);
+  if (all < 2) return;
   fmt::print("\ncosines of task vectors\n");
   for (std::size_t s = 0; s < columns; ++s) {
     fmt::print("[{}]", s + 1);
     for (std::size_t t = 0; t < columns; ++t) {
-      const auto norms = std::sqrt(check.gram[s * models.size() + s] * check.gram[t * models.size() + t]);
-      fmt::print(" {:>7}",
-                 norms > 0 ? fmt::format("{:.3f}", check.gram[s * models.size() + t] / norms) : "-");
+      const auto norms = std::sqrt(check.norms[s * all + t] * check.norms[t * all + s]);
+      fmt::print(" {:>7}", norms > 0 ? fmt::format("{:.3f}", check.gram[s * all + t] / norms) : "-");
     }
     fmt::print("\n");
   }
@@ -71,15 +76,14 @@ void print_distances(const Check& check, const std::vector<std::filesystem::path
 int check_merge(const std::filesystem::path& path, const std::filesystem::path& out) {
   const auto began = std::chrono::steady_clock::now();
   const auto recipe = merging::Recipe::read(path, out, /*needs_out=*/false);
-  if (recipe.is_sliced)
-    throw InputError(recipe.where + ": --check looks at whole models; expected a recipe without slices");
-  const auto check = merging::check(recipe.base, recipe.models, [] {});
+  const auto check = merging::check(recipe, [] {});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  fmt::print("{} of {} models{}\nbase {}\n", recipe.method_name, recipe.models.size(),
-             recipe.out.empty() ? "" : " into " + recipe.out.string(), recipe.base.string());
-  for (std::size_t t = 0; t < recipe.models.size(); ++t)
-    fmt::print(" [{}] {}\n", t + 1, as_line(recipe.models[t].string()));
-  if (!check.gram.empty()) print_distances(check, recipe.models);
+  fmt::print("{} of {} models{}\n", recipe.method_name, recipe.models.size(),
+             recipe.out.empty() ? "" : " into " + as_line(recipe.out.string()));
+  for (const auto& base : check.bases) fmt::print("base {}\n", as_line(base.string()));
+  for (std::size_t t = 0; t < check.models.size(); ++t)
+    fmt::print(" [{}] {}\n", t + 1, as_line(check.models[t].string()));
+  if (!check.kinds.empty()) print_distances(check);
   fmt::print("\n");
   for (const bool wrong : {true, false}) {
     for (const auto& finding : check.findings) {

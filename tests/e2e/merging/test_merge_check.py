@@ -182,6 +182,63 @@ def test_what_is_worth_a_look_is_said(folder: Path, name: str) -> None:
     assert any(all(text in line for text in expected) for line in found), done.stdout
 
 
+def sliced(folder: Path, method: str, *slices: list[tuple[str, int, int]], more: str = "") -> None:
+    text = f'merge_method = "{method}"\n{more}'
+    for sources in slices:
+        text += "[[slices]]\n" + "".join(
+            f'[[slices.sources]]\nmodel = "{name}"\nlayer_range = [{begin}, {end}]\n' for name, begin, end in sources)
+    (folder / "recipe.toml").write_text(text)
+
+
+def layers(folder: Path, name: str, kept: Callable[[str], bool]) -> np.ndarray:
+    file = load_file(folder / name / "model.safetensors")
+    return np.concatenate([file[key].flatten().double().numpy() for key in sorted(file) if kept(key)])
+
+
+def test_slices_are_looked_at_layer_by_layer(folder: Path) -> None:
+    """Norms are those of the layers that each model has in the merged one, cosines those of what both have."""
+    base = 'base_model = "base"\nout = "out"\n'
+    sliced(folder, "task_arithmetic", [("m0", 0, 1), ("m1", 0, 1)], [("m0", 1, 2), ("base", 1, 2)], more=base)
+    done = check(folder)
+    assert done.returncode == 0 and "WRONG" not in done.stdout, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    (row,) = (line.split() for line in lines if line.startswith("all "))
+    for place, name, kept in ((2, "m0", lambda key: True), (4, "m1", lambda key: "layers.0" in key or "embed" in key)):
+        start, model = (layers(folder, side, kept) for side in ("base", name))
+        assert float(row[place]) == pytest.approx(100 * np.linalg.norm(model - start) / np.linalg.norm(start), rel=6e-3)
+    a, b = (layers(folder, name, kept) - layers(folder, "base", kept) for name in ("m0", "m1"))
+    (first,) = (line.split() for line in lines if line.startswith("[1]  "))
+    assert float(first[2]) == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b), abs=6e-4)
+
+
+def test_slices_that_do_not_fit(folder: Path) -> None:
+    """A stack of layers has no θ0: each model's are compared with the first one's of the same numbers."""
+    sliced(folder, "passthrough", [("m0", 0, 2)], [("m1", 0, 1)])
+    done = check(folder)
+    assert done.returncode == 0 and " [1] " in done.stdout and " [2] " not in done.stdout, done.stdout
+    sliced(folder, "passthrough", [("m0", 0, 2)], [("m1", 1, 3)])
+    done = check(folder)
+    assert done.returncode == 2 and "[1, 3]" in done.stdout and "2 layers" in done.stdout, done.stdout
+    of_another_base(folder)
+    sliced(folder, "passthrough", [("m0", 0, 2)], [("m1", 1, 2)])
+    done = check(folder)
+    assert done.returncode == 2 and "fine-tuned from" in done.stdout, done.stdout
+
+
+def test_layers_that_the_base_lacks_are_said(folder: Path) -> None:
+    deep = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL | {"num_hidden_layers": 3}))
+    first = load_file(folder / "m0/model.safetensors")
+    deep.load_state_dict({name: first.get(name.replace("layers.2", "layers.1"), x)
+                          for name, x in deep.state_dict().items()})
+    deep.save_pretrained(folder / "deep")
+    tokenizer(folder / "deep", WORDS)
+    sliced(folder, "passthrough", [("m0", 0, 1)], [("deep", 1, 2)], [("deep", 2, 3)])
+    done = check(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "note  " in done.stdout and "m0 has 2 layers to compare with" in done.stdout
+    assert 'num_hidden_layers is "3", and "2" in the base' in done.stdout
+
+
 def test_nested_tokenizers_are_refused(folder: Path) -> None:
     """What an input holds bounds the memory that it takes."""
     (folder / "m1/tokenizer.json").write_text("[" * 100_000)

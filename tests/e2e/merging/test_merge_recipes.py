@@ -377,6 +377,72 @@ def test_model_stock_is_mergekits(llamas: Path, monkeypatch: pytest.MonkeyPatch)
         assert (mine[tensor] - expected).abs().max() <= 2e-6, tensor
 
 
+def sliced(first: str, second: str, listed: bool = True) -> str:
+    """Two slices with bases of their own: layers of several models, as the second base has them elsewhere."""
+    base = "{model: base, layer_range: [0, 2]}, " if listed else ""
+    return ("slices:\n"
+            f"- base_model: base\n  sources: [{base}{{model: a, layer_range: [0, 2]{first}}}, "
+            f"{{model: b, layer_range: [0, 2]{second}}}]\n"
+            f"- base_model: a\n  sources: [{{model: b, layer_range: [1, 4]{first}}}, "
+            f"{{model: a, layer_range: [0, 3]}}, {{model: far, layer_range: [1, 4]{second}}}]\n")
+
+
+WEIGHTS = (", parameters: {weight: 0.3}", ", parameters: {weight: [0.2, 0.6]}")
+SLICES = {
+    "task arithmetic": sliced(*WEIGHTS) + "merge_method: task_arithmetic\n",
+    "ties": sliced(*WEIGHTS) + "merge_method: ties\nparameters: {density: 0.4}\n",
+    "breadcrumbs": sliced(*WEIGHTS) + "merge_method: breadcrumbs\nparameters: {density: 0.4, gamma: 0.1}\n",
+    "sce": sliced("", "") + "merge_method: sce\nparameters: {select_topk: 0.3}\n",
+    "model stock": sliced("", "") + "merge_method: model_stock\n",
+    "nuslerp": sliced(*WEIGHTS) + "merge_method: nuslerp\n",
+    "multislerp": sliced(*WEIGHTS) + "merge_method: multislerp\n",
+    "one base for all but one": "slices:\n"
+    "- sources: [{model: a, layer_range: [0, 4]}, {model: base, layer_range: [0, 4]}]\n"
+    "- base_model: b\n  sources: [{model: a, layer_range: [2, 4]}, {model: b, layer_range: [1, 3]}]\n"
+    "merge_method: task_arithmetic\nbase_model: base\nparameters: {weight: 0.3}\n",
+    "slerp": "slices:\n- base_model: b\n  sources: [{model: a, layer_range: [0, 2]}, {model: b, layer_range: [0, 2]}]\n"
+    "- base_model: a\n  sources: [{model: a, layer_range: [2, 4]}, {model: far, layer_range: [2, 4]}]\n"
+    "  parameters: {t: 0.7}\nmerge_method: slerp\nparameters: {t: 0.2}\n",
+    "linear, which takes none": "slices:\n- base_model: b\n  sources: [{model: a, layer_range: [0, 2]}, "
+    "{model: b, layer_range: [0, 2]}]\nmerge_method: linear\nparameters: {weight: 0.2}\n",
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_slices_may_have_bases_of_their_own(name: str, llamas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(llamas)
+    text = SLICES[name] + "dtype: float32\n"
+    mine, its = tensors(ours(llamas, text)), tensors(theirs(llamas, text))
+    assert set(mine) == set(its)
+    for tensor, expected in its.items():
+        assert (mine[tensor] - expected).abs().max() <= 2e-6 * expected.abs().max(), tensor
+    (llamas / "again.toml").write_text((llamas / "ours/merge.toml").read_text())
+    shutil.rmtree(llamas / "again", ignore_errors=True)
+    done = launch.run(1, "merge", llamas / "again.toml", llamas / "again")
+    assert done.returncode == 0, done.stderr
+    assert (llamas / "again/model.safetensors").read_bytes() == (llamas / "ours/model.safetensors").read_bytes()
+
+
+def test_a_base_that_is_no_source_has_their_layers(llamas: Path) -> None:
+    """mergekit refuses it in slices, and adds the base to models."""
+    text = sliced(*WEIGHTS) + "merge_method: ties\nparameters: {density: 0.4}\n"
+    listed, without = tensors(ours(llamas, text)), sliced(*WEIGHTS, listed=False) + text[text.index("merge_method"):]
+    found = tensors(ours(llamas, without))
+    assert all(torch.equal(found[name], x) for name, x in listed.items())
+    assert "its layers are as theirs" in (llamas / "ours/merge.toml").read_text()
+    whole = tensors(ours(llamas, TWO + "merge_method: ties\nbase_model: base\nparameters: {density: 0.4}\n"))
+    (llamas / "slice.toml").write_text(
+        'merge_method = "ties"\nparameters = { density = 0.4, scope = "tensor", cut = "exact", '
+        'zero_sign = "positive" }\n[[slices]]\nbase_model = "base"\n'
+        + "".join(f'[[slices.sources]]\nmodel = "{name}"\nlayer_range = [0, 4]\nweight = {weight}\n'
+                  for name, weight in (("a", 0.3), ("b", 0.6))))
+    shutil.rmtree(llamas / "sliced", ignore_errors=True)
+    done = launch.run(1, "merge", llamas / "slice.toml", llamas / "sliced")
+    assert done.returncode == 0, done.stderr
+    found = tensors(llamas / "sliced")
+    assert found.keys() == whole.keys() and all(torch.equal(found[name], x) for name, x in whole.items())
+
+
 def test_the_record_makes_it_again(llamas: Path) -> None:
     """merge.toml has filters, lists and slices, and says what was read and does nothing."""
     for text in (TIES["as in the examples"] + "merge_method: ties\nbase_model: base\n", BITWISE["slerp of two slices"]):
@@ -456,8 +522,22 @@ REFUSED = {
         "slices: [{sources: [{model: a, layer_range: [0, 1]}, {model: b, layer_range: [0, 2]}]}]\n" + LINEAR,
         ["layer_range", "another number of layers"]),
     "a slice without its base": (
-        "slices: [{sources: [{model: a, layer_range: [0, 1]}]}]\nmerge_method: task_arithmetic\nbase_model: base\n",
-        ["needs the layers of base_model"]),
+        "slices: [{sources: [{model: a, layer_range: [0, 1]}, {model: b, layer_range: [1, 2]}]}]\n"
+        "merge_method: task_arithmetic\nbase_model: base\n", ["needs the layers of base_model"]),
+    "a slice of its base alone": ("slices: [{base_model: a, sources: [{model: a, layer_range: [0, 1]}]}]\n"
+                                  "merge_method: task_arithmetic\n", ["base_model alone"]),
+    "a slice whose base is nowhere": (
+        "slices: [{base_model: c, sources: [{model: a, layer_range: [0, 1]}]}]\nmerge_method: task_arithmetic\n",
+        [":1:", "slices.#1.base_model", "no folder"]),
+    "a base of some slices": (
+        "slices:\n- {base_model: base, sources: [{model: a, layer_range: [0, 1]}]}\n"
+        "- {sources: [{model: a, layer_range: [1, 2]}]}\nmerge_method: task_arithmetic\n",
+        ["some of them", "one of the recipe"]),
+    "layers that the base lacks": (
+        "slices: [{base_model: base, sources: [{model: base, layer_range: [3, 5]}, {model: a, layer_range: [0, 2]}]}]\n"
+        "merge_method: task_arithmetic\n", ["[3, 5]", "base has 4 layers"]),
+    "a residual": ("slices: [{residual_weight: 0.1, sources: [{model: a, layer_range: [0, 1]}]}]\n" + PASS,
+                   ["residual_weight", "not read"]),
     "t beyond": (models("model: a", "model: b") + "merge_method: slerp\nbase_model: a\nparameters: {t: [0, 2]}\n",
                  [":6:", "parameters.t", "from 0 to 1"]),
     "slerp of three": (models("model: a", "model: b", "model: far")
