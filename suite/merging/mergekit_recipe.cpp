@@ -49,6 +49,8 @@ const std::map<std::string, Words> methods_read = {
     {"karcher", {{}, {"max_iter", "tol"}}},
     {"sce", {{}, {"select_topk"}}},
     {"nearswap", {{}, {"t"}}},
+    {"ram", {{}, {"epsilon"}}},
+    {"ramplus_tl", {{}, {"epsilon", "r", "alpha"}}},
     {"arcee_fusion", {{}, {}}},
     {"passthrough", {{"scale"}, {}}},
 };
@@ -56,10 +58,10 @@ const std::map<std::string, Words> methods_read = {
 const std::set<std::string> methods_on_models = {"linear", "slerp", "karcher", "passthrough"};
 /// Methods that rescale what they keep.
 const std::set<std::string> methods_that_rescale = {"dare_linear", "dare_ties", "della_linear", "della"};
-const std::vector<std::string> methods_lacking = {"ram", "ramplus_tl"};
 /// What mergekit takes where nothing is said, of a recipe or of a tensor that no filter is for.
 const std::map<std::string, std::string> mergekits_defaults = {
-    {"density", "1.0"}, {"epsilon", "0.15"}, {"gamma", "0.01"}, {"lambda", "1.0"}, {"select_topk", "1.0"}};
+    {"density", "1.0"}, {"epsilon", "0.15"}, {"gamma", "0.01"},      {"lambda", "1.0"},
+    {"r", "0.1"},       {"alpha", "0.2"},    {"select_topk", "1.0"}, {"epsilon of ram", "1e-5"}};
 
 /// A number of YAML, as mergekit takes it.
 std::optional<double> number(const Yaml& node) {
@@ -176,16 +178,12 @@ class Translation {
     for (const auto& entry : methods_read) known.push_back(entry.first);
     const auto words = methods_read.find(method_);
     if (words == methods_read.end()) {
-      const bool is_lacking =
-          std::find(methods_lacking.begin(), methods_lacking.end(), method_) != methods_lacking.end();
       const bool is_own = std::find(names().begin(), names().end(), method_) != names().end();
       const auto close = config::nearest(method_, known);
       refuse(*method, "merge_method",
              "is " + store::quoted(method_) +
-                 (is_lacking ? ", which taugrid has not"
-                  : is_own   ? ", which mergekit has not: write the recipe in TOML"
-                             : ", which nobody has"),
-             close.empty() || is_lacking || is_own ? "one of " + listed(known) : "perhaps " + close);
+                 (is_own ? ", which mergekit has not: write the recipe in TOML" : ", which nobody has"),
+             close.empty() || is_own ? "one of " + listed(known) : "perhaps " + close);
     }
     words_ = words->second;
     put("", "merge_method", *method, canonical(method_));
@@ -379,7 +377,7 @@ class Translation {
       if (const auto* parameters = said(slice, "parameters"); parameters != nullptr) {
         begin(join(section, "parameters"), "[slices.parameters]", *parameters);
         auto known = words_.of_models;
-        for (const char* key : {"t", "lambda", "select_topk"})
+        for (const char* key : {"t", "lambda", "select_topk", "epsilon", "r", "alpha"})
           if (std::find(words_.of_all.begin(), words_.of_all.end(), key) != words_.of_all.end())
             known.emplace_back(key);
         read_parameters(parameters, join(section, "parameters"), known, /*of_all=*/false);
@@ -472,11 +470,21 @@ class Translation {
       } else {
         if (of_all) said_of_all_.insert(key);
         auto value = setting(node, full_key);
-        if (const auto rest = mergekits_defaults.find(key); of_all && rest != mergekits_defaults.end())
+        if (const auto rest = default_of(key); of_all && rest != mergekits_defaults.end())
           value = with_rest(node, value, rest->second);
-        put(name, key == "scale" ? "weight" : key, node, value);
+        put(name, our_word(key), node, value);
       }
     }
+  }
+
+  /// The key that taugrid has for mergekit's.
+  static std::string our_word(const std::string& key) {
+    return key == "scale" ? "weight" : key == "alpha" ? "max_ratio" : key;
+  }
+
+  std::map<std::string, std::string>::const_iterator default_of(const std::string& key) const {
+    const bool is_ram = key == "epsilon" && method_.starts_with("ram");
+    return mergekits_defaults.find(is_ram ? "epsilon of ram" : key);
   }
 
   /// Tensors that no filter is for have mergekit's default.
@@ -517,9 +525,9 @@ class Translation {
       say("rescale_by", canonical(std::string(rescales ? "l1" : "nothing")));
     for (const auto* words : {&words_.of_models, &words_.of_all})
       for (const auto& word : *words)
-        if (const auto value = mergekits_defaults.find(word);
+        if (const auto value = default_of(word);
             value != mergekits_defaults.end() && !said_of_all_.contains(word))
-          say(word, value->second);
+          say(our_word(word), value->second);
     if (method_ == "sce") say("least_energy", "1e-6");
     const auto* slices = said(recipe_, "slices");
     const bool is_in_slices = slices != nullptr && slices_with_t_ == slices->values.size();

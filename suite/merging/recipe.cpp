@@ -152,7 +152,9 @@ void read_slices(config::Section& root, Recipe& recipe, bool describing) {
     std::map<std::string, config::Range> ranges = {{"weight", weight_range},
                                                    {"lambda", weight_range},
                                                    {"t", {0, 1}},
-                                                   {"select_topk", config::some_share}};
+                                                   {"select_topk", config::some_share},
+                                                   {"r", {0, 1e3}},
+                                                   {"max_ratio", {0, 1e3}}};
     for (const auto& each : of_model) ranges[each.key] = each.range;
     for (const auto& [key, range] : ranges) {
       if (!slice.has("parameters." + key)) continue;

@@ -8,6 +8,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -212,6 +213,52 @@ def test_nearswap(t: float, four: Models) -> None:
     one = four.merged("nearswap", f"t = {t}", models='[{ model = "m1" }]')
     close(one, by_mergekit(four, "nearswap", which=[1], t=t), 1e-6)
     close(one, formulas.nearswap(four.vectors()[1], t), 1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
+def test_ram(share: float, four: Models) -> None:
+    """With thresholds that leave all numbers, most of them, and few."""
+    epsilon = float(np.quantile(np.abs(four.vectors()), share)) or 1e-5
+    found = four.merged("ram", f"epsilon = {epsilon}")
+    close(found, by_mergekit(four, "ram", epsilon=epsilon))
+    close(found, formulas.ram(four.vectors(), epsilon))
+    for parameters in ({}, {"r": 0.7, "alpha": 0.9}):
+        said = ", ".join(f"{key.replace('alpha', 'max_ratio')} = {value}" for key, value in parameters.items())
+        found = four.merged("ramplus_tl", f"epsilon = {epsilon}" + (said and ", " + said))
+        close(found, by_mergekit(four, "ramplus_tl", epsilon=epsilon, **parameters))
+        r, alpha = parameters.get("r", 0.1), parameters.get("alpha", 0.2)
+        close(found, flat({name: formulas.ram(np.stack([tau[name].ravel() for tau in four.tau]), epsilon, r, alpha)
+                           for name in four.base}))
+
+
+@pytest.mark.parametrize("density", [0.02, 0.1, 0.45, 0.95, 1.0])
+@pytest.mark.parametrize("more", [{}, {"clip": 0.01, "agreement": "normalised"}, {"clip": 0.2}])
+def test_pcb(density: float, more: dict[str, Any], four: Models) -> None:
+    """Shares of few numbers, and of so many that scores below 0 stay."""
+    said = f"density = {density}" + "".join(f", {key} = {json.dumps(value)}" for key, value in more.items())
+    options = {"clip": 1e-4, "agreement": "sum"} | more
+    tau = four.vectors()
+    found = four.merged("pcb", said)
+    close(found, formulas.pcb(tau, density, **options))
+    # Each vector's weight is that of its numbers, and not of its scores.
+    apart = [four.merged("pcb", said, [float(s == t) for s in range(4)]) for t in range(4)]
+    close(found, np.sum(apart, 0))
+    if more:
+        return
+    close(four.merged("pcb", said + ', scope = "tensor"'),
+          flat({name: formulas.pcb(np.stack([x[name].ravel() for x in four.tau]), density, **options)
+                if start.size else start for name, start in four.base.items()}))
+
+
+def test_pcb_of_vectors_without_numbers(tmp_path: Path) -> None:
+    """Scores that are all alike drop nothing, and nothing is divided by 0."""
+    models = Models(tmp_path, 2)
+    for t, sign in enumerate((0, 1)):
+        shutil.rmtree(tmp_path / f"m{t}")
+        write_model(tmp_path / f"m{t}", {name: (x + sign * np.float32(0.5)).astype(np.float32)
+                                         for name, x in models.base.items()})
+    found = models.merged("pcb", "density = 0.3")
+    assert np.isfinite(found).all() and np.abs(found).max() <= 0.51
 
 
 def test_arcee_fusion(four: Models) -> None:

@@ -305,6 +305,15 @@ VECTORS = {name: text + "merge_method: ties\n" for name, text in TIES.items()} |
     "nearswap over layers": models("model: far") + "merge_method: nearswap\nparameters: {t: [0.001, 0.02]}\n",
     "nearswap of slices": "slices:\n- sources: [{model: base, layer_range: [0, 4]}, {model: a, layer_range: [0, 4]}]\n"
     "  parameters: {t: 0.001}\nmerge_method: nearswap\n",
+    "ram": models("model: a", "model: b", "model: far") + "merge_method: ram\nparameters: {epsilon: 0.0002}\n",
+    "ram as it is": models("model: base", "model: a", "model: b") + "merge_method: ram\n",
+    "ram, enlarged": models("model: a", "model: b", "model: far")
+    + "merge_method: ramplus_tl\nparameters: {epsilon: 0.0003, r: 0.5, alpha: 0.6}\n",
+    "ram, enlarged, over layers": models("model: a", "model: b") + "merge_method: ramplus_tl\n"
+    "parameters: {epsilon: [{filter: mlp, value: 0.0004}, {filter: self_attn, value: [0, 0.0003]}], r: [0, 1], "
+    "alpha: [{filter: mlp, value: 0.9}]}\n",
+    "ram of slices": "slices:\n- sources: [{model: base, layer_range: [0, 4]}, {model: a, layer_range: [0, 4]}, "
+    "{model: b, layer_range: [0, 4]}]\n  parameters: {epsilon: 0.0003, r: 0.4}\nmerge_method: ramplus_tl\n",
     "della where all stay": models("{model: a, parameters: {density: 1}}", "{model: b, parameters: {weight: 0.4}}")
     + "merge_method: della_linear\nparameters: {density: 1, weight: 0.5}\n",
     "multislerp, not normalised": TWO + "merge_method: multislerp\n"
@@ -478,8 +487,6 @@ def test_layers_that_are_of_two_kinds(llamas: Path, tmp_path: Path) -> None:
 PASS = "merge_method: passthrough\n"
 LINEAR = "merge_method: linear\n"
 REFUSED = {
-    "a method we lack": (models("model: a", "model: b") + "merge_method: ramplus_tl\nbase_model: a\n",
-                         ["merge_method", "ramplus_tl", "taugrid has not"]),
     "a method nobody has": (models("model: a") + "merge_method: task_arithmatic\n", [":3:", "perhaps task_arithmetic"]),
     "a method of ours": (models("model: a") + "merge_method: iso_c\n", ["iso_c", "TOML"]),
     "no method": (models("model: a"), ["merge_method", "missing"]),

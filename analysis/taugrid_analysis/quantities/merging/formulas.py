@@ -140,6 +140,36 @@ def emr(tau: Array) -> Array:
     return np.asarray(sign * np.where(np.sign(tau) == sign, np.abs(tau), 0).max(0))
 
 
+def ram(tau: Array, epsilon: float, r: float = 0.0, alpha: float = 0.0) -> Array:
+    """The mean of the vectors that changed a place; what one alone changed, by how many places it shares."""
+    counts = np.abs(tau) > np.float32(epsilon)
+    several = counts.sum(0) > 1
+    shared, alone = (counts & several).sum(1), (counts & ~several).sum(1)
+    ratio = np.where(shared == 0, 0, np.minimum(shared / np.maximum(alone, 1e-5), alpha))
+    weight = np.where(several, 1 / np.maximum(counts.sum(0), 1), 1 + r * ratio[:, None])
+    return np.asarray((tau * counts * weight).sum(0))
+
+
+def _unit(x: Array) -> Array:
+    """Rows from 0 to 1; 0 where all numbers of one are alike."""
+    low, span = x.min(1, keepdims=True), np.ptp(x, 1)[:, None]
+    return np.divide(x - low, span, out=np.zeros_like(x), where=span > 0)
+
+
+def pcb(tau: Array, density: float, clip: float, agreement: str) -> Array:
+    """A number of tau [T,n] weighs its size in its vector times how far the others agree (PCB-Merging)."""
+    count, n = tau.shape
+    ordered = np.sort(np.abs(tau), 1)
+    low, high = ordered[:, [int(n * clip)]], ordered[:, [max(int(n * (1 - clip) - 1), 0)]]
+    clipped = np.minimum(np.maximum(np.abs(tau), low), high)
+    total = (np.sign(tau) * _unit(clipped) if agreement == "normalised" else tau).sum(0)
+    score = np.exp(count * _unit(clipped) ** 2) * np.tanh(tau * total)
+    cut = np.sort(score, 1)[:, [min(int(n * (1 - density)), n - 1)]]
+    weight = _unit(np.maximum(score, cut))
+    weight = np.where(score.max(1, keepdims=True) > cut, weight, score >= cut)
+    return np.asarray((weight * np.sign(tau) * clipped).sum(0) / np.maximum(weight.sum(0), 1e-12))
+
+
 def nearswap(tau: Array, t: float) -> Array:
     return np.asarray(np.minimum(1, t / np.maximum(np.abs(tau), 1e-6)) * tau)
 
@@ -416,6 +446,8 @@ WHOLE: dict[str, Whole] = {
     "magmax": lambda tau, _: magmax(tau),
     "emr": lambda tau, _: emr(tau),
     "nearswap": lambda tau, settings: nearswap(tau[0], settings["t"]),
+    "ram": lambda tau, settings: ram(tau, settings["epsilon"]),
+    "pcb": lambda tau, settings: pcb(tau, settings["density"], settings["clip"], settings["agreement"]),
     **{name: partial(_consensus, name) for name in BEFORE_MASKS},
 }
 BY_TENSOR: dict[str, ByTensor] = {
@@ -428,6 +460,12 @@ BY_TENSOR: dict[str, ByTensor] = {
     ),
     "karcher": lambda _, deltas, settings: karcher(deltas, settings["max_iter"], settings["tol"]),
     "model_stock": lambda _, deltas, __: model_stock(deltas),
+    "ramplus_tl": lambda _, deltas, settings: ram(
+        np.stack([delta.ravel() for delta in deltas]),
+        settings["epsilon"],
+        settings["r"],
+        settings["max_ratio"],
+    ),
     "sce": lambda _, deltas, settings: sce(deltas, settings["select_topk"], settings["least_energy"]),
     "tsv_m": _of_matrices(lambda deltas, settings: tsv_m(deltas, is_core(settings))),
     "iso_c": _of_matrices(lambda deltas, _: iso_c(deltas)),
