@@ -22,6 +22,7 @@
 #include "suite/merging/difference.hpp"
 #include "suite/merging/layers.hpp"
 #include "suite/merging/stages.hpp"
+#include "suite/merging/vocabulary.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/input_json.hpp"
 #include "suite/store/quoted.hpp"
@@ -106,85 +107,7 @@ void compare_configurations(const fs::path& base, const fs::path& model, bool sl
   }
 }
 
-/// Collects the tokens of a tokenizer.json by id: those of model.vocab, an object or a list of pairs, and
-/// added_tokens. Nothing else of the file is kept.
-class Tokens : public nlohmann::json_sax<Json> {
- public:
-  std::map<std::int64_t, std::string> by_id;
-
-  bool null() override { return value(); }
-  bool boolean(bool) override { return value(); }
-  bool number_integer(number_integer_t number) override { return integer(number); }
-  bool number_unsigned(number_unsigned_t number) override {
-    return integer(static_cast<std::int64_t>(number));
-  }
-  bool number_float(number_float_t, const string_t&) override { return value(); }
-  bool string(string_t& text) override {
-    if (at({"added_tokens", "content"})) content_ = text;
-    if (at({"model", "vocab"}) && depth_ == 4)
-      by_id.emplace(std::ssize(by_id), text);  // unigram: [[token, score], …]
-    return value();
-  }
-  bool binary(binary_t&) override { return value(); }
-  bool start_object(std::size_t) override { return open(); }
-  bool key(string_t& name) override {
-    if (depth_ <= path_.size()) path_.resize(depth_ - 1);
-    path_.push_back(name);
-    return true;
-  }
-  bool end_object() override { return close(); }
-  bool start_array(std::size_t) override {
-    const bool opened = open();
-    if (path_.size() < depth_) path_.emplace_back();  // elements have no names
-    return opened;
-  }
-  bool end_array() override { return close(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    return false;
-  }
-
- private:
-  static constexpr std::size_t deepest = 64;
-  bool value() { return true; }
-  bool open() { return ++depth_ <= deepest; }
-  bool close() {
-    if (path_.size() >= depth_) path_.resize(depth_ - 1);
-    --depth_;
-    return true;
-  }
-  /// Whether the steps with names are these.
-  bool at(std::initializer_list<std::string_view> steps) const {
-    std::vector<std::string_view> named;
-    for (const auto& step : path_) {
-      if (!step.empty()) named.push_back(step);
-    }
-    return std::equal(named.begin(), named.end(), steps.begin(), steps.end());
-  }
-  bool integer(std::int64_t number) {
-    if (path_.size() == 3 && path_[0] == "model" && path_[1] == "vocab") by_id[number] = path_[2];
-    if (at({"added_tokens", "id"})) id_ = number;
-    if (id_ && content_) {
-      by_id[*id_] = *content_;
-      id_.reset();
-      content_.reset();
-    }
-    return true;
-  }
-
-  std::vector<std::string> path_;
-  std::size_t depth_ = 0;
-  std::optional<std::int64_t> id_;
-  std::optional<std::string> content_;
-};
-
-std::map<std::int64_t, std::string> tokens_in(const fs::path& path, const std::string& text) {
-  Tokens tokens;
-  if (!Json::sax_parse(text, &tokens))
-    throw InputError(path.string() + ": is no tokenizer.json; expected JSON");
-  return tokens.by_id;
-}
-
-void compare_tokenizers(const fs::path& base, const fs::path& model, Findings& findings) {
+void compare_tokens(const fs::path& base, const fs::path& model, Findings& findings) {
   const auto file = model / "tokenizer.json";
   const auto ours = text_in(base / "tokenizer.json"), theirs = text_in(file);
   if (!ours || !theirs) {
@@ -192,12 +115,14 @@ void compare_tokenizers(const fs::path& base, const fs::path& model, Findings& f
       findings.push_back(
           {false, (ours ? model : base).string() + ": has no tokenizer.json to compare with the other"});
   } else if (*ours != *theirs) {
-    const auto a = tokens_in(base / "tokenizer.json", *ours), b = tokens_in(file, *theirs);
+    std::map<std::int64_t, std::string> known;
+    for (auto& [id, token] : tokens_of(base / "tokenizer.json", *ours).by_id()) known[id] = token;
+    const auto its = tokens_of(file, *theirs).by_id();
     std::int64_t others = 0, more = 0;
     std::string first;
-    for (const auto& [id, token] : b) {
-      const auto twin = a.find(id);
-      if (twin == a.end()) {
+    for (const auto& [id, token] : its) {
+      const auto twin = known.find(id);
+      if (twin == known.end()) {
         ++more;
       } else if (twin->second != token && others++ == 0) {
         first = fmt::format("{} is {}, and {} in the base", id, store::quoted(token),
@@ -208,13 +133,16 @@ void compare_tokenizers(const fs::path& base, const fs::path& model, Findings& f
       findings.push_back(
           {true, fmt::format("{}: {} of {} tokens have the id of another one ({}); expected one "
                              "vocabulary, since embeddings are merged row by row",
-                             file.string(), others, b.size(), first)});
+                             file.string(), others, its.size(), first)});
     if (more > 0)
       findings.push_back(
           {false, fmt::format("{}: has {} tokens that the base has not; the result has the base's "
                               "tokenizer",
                               file.string(), more)});
   }
+}
+
+void compare_use_of_tokens(const fs::path& base, const fs::path& model, Findings& findings) {
   const auto mine = object_in(base / "tokenizer_config.json"),
              its = object_in(model / "tokenizer_config.json");
   if (!mine || !its) return;
@@ -292,10 +220,14 @@ class Weighing {
   /// The base and the model of each vector.
   const std::vector<std::pair<fs::path, fs::path>>& pairs() const { return pairs_; }
 
-  void look() {
+  /// `vocabulary`: whose rows embeddings and heads have; null: they are as they stand.
+  void look(const Vocabulary* vocabulary) {
+    vocabulary_ = vocabulary;
     for (std::size_t s = 0; s < recipe_.slices.size(); ++s)
       look_at(recipe_.slices[s], Stage::Place::of(recipe_, s));
     for (const auto& entry : bytes_) check_.bytes += entry.second;
+    if (vocabulary != nullptr)
+      for (const auto& note : vocabulary->notes()) say(note);
   }
 
  private:
@@ -338,6 +270,7 @@ class Weighing {
         take_layers(*weights, source->layers, source->where, place);
       places.push_back(places_.at(source->model));
     }
+    if (vocabulary_ != nullptr) vocabulary_->arrange(start, models, place.begins);
     const CheckpointVectors vectors(start, models, CheckpointVectors::From::theta0, go_on_);
     vectors.require_one_start();
     for (const auto& note : vectors.matched().notes) say(note);
@@ -357,6 +290,7 @@ class Weighing {
   const Recipe& recipe_;
   const std::function<void()>& go_on_;
   Check& check_;
+  const Vocabulary* vocabulary_ = nullptr;
   std::map<std::size_t, std::size_t> places_;  ///< among the models that are looked at, of a recipe's
   std::vector<std::pair<fs::path, fs::path>> pairs_;
   std::map<fs::path, double> bytes_;
@@ -412,11 +346,15 @@ Check check(const Recipe& recipe, const std::function<void()>& go_on) {
     or_found([&] { whole = !Adapter::is_in(model); });
     if (!whole) continue;
     or_found([&] { compare_configurations(base, model, recipe.is_sliced, check.findings); });
-    or_found([&] { compare_tokenizers(base, model, check.findings); });
+    if (!recipe.tokenizer) or_found([&] { compare_tokens(base, model, check.findings); });
+    or_found([&] { compare_use_of_tokens(base, model, check.findings); });
   }
   or_found([&] {
-    if (recipe.is_sliced) static_cast<void>(stages_of(recipe, go_on));
-    weighing.look();
+    std::optional<Vocabulary> vocabulary;
+    if (recipe.tokenizer) vocabulary.emplace(recipe);
+    const auto* rows = vocabulary ? &*vocabulary : nullptr;
+    if (recipe.is_sliced) static_cast<void>(stages_of(recipe, rows, go_on));
+    weighing.look(rows);
     judge(check);
   });
   return check;

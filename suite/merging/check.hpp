@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -39,10 +38,10 @@ struct Check {
   bool wrong() const;
 };
 
-/// Compares configurations, tokenizers and weights of a recipe's models with those of the base, and reads all
-/// numbers once, stretch by stretch. Layers of a slice are compared with those of θ0 that its vectors are
-/// taken from or, where a method takes none, with the base's own of the same numbers. What is wrong is found,
-/// not thrown. `go_on` may throw.
+/// Compares configurations, tokenizers and weights of a recipe's models with those of the base, in the recipe's
+/// vocabulary, and reads all numbers once, stretch by stretch. Layers of a slice are compared with those of θ0
+/// that its vectors are taken from or, where a method takes none, with the base's own of the same numbers. What
+/// is wrong is found, not thrown. `go_on` may throw.
 Check check(const Recipe& recipe, const std::function<void()>& go_on);
 
 }  // namespace taugrid::merging

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/merging/mergekit_recipe.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -112,7 +114,9 @@ class Translation {
     }
     for (const char* key : {"dtype", "out_dtype", "out"})
       if (const auto* word = said(recipe_, key); word != nullptr) put("", key, *word, text(*word, key));
-    require_base_tokenizer();
+    if (const auto* chat = said(recipe_, "chat_template"); chat != nullptr)
+      put("", "chat_template", *chat, text(*chat, "chat_template"));
+    read_tokenizer();
     const auto* models = said(recipe_, "models");
     const auto* slices = said(recipe_, "slices");
     if ((models == nullptr) == (slices == nullptr))
@@ -251,32 +255,68 @@ class Translation {
     return !base_.empty() && fs::equivalent(folder, base_, error);
   }
 
-  /// The result has the base's tokenizer: what would change it is not read.
-  void require_base_tokenizer() const {
-    const auto require = [&](const Yaml& source, const std::string& name) {
-      if (source.kind == Kind::scalar && source.text == "base") return;
-      if (source.kind == Kind::scalar && source.text != "union" && is_base(model(source, name))) return;
-      refuse(source, name,
-             "is " + source.kind_name() + ", and the result has the base's tokenizer and vocabulary",
-             "base, or no such key");
-    };
-    if (const auto* source = said(recipe_, "tokenizer_source"); source != nullptr)
-      require(*source, "tokenizer_source");
-    if (const auto* tokenizer = said(recipe_, "tokenizer"); tokenizer != nullptr) {
-      if (tokenizer->kind != Kind::map)
-        refuse(*tokenizer, "tokenizer", "is " + tokenizer->kind_name(), "a map");
-      require_known(*tokenizer, "tokenizer", {"source", "tokens", "pad_to_multiple_of"});
-      for (const char* key : {"tokens", "pad_to_multiple_of"})
-        if (const auto* changes = said(*tokenizer, key); changes != nullptr)
-          refuse(*changes, join("tokenizer", key), "changes the vocabulary, which is the base's",
-                 "no such key");
-      const auto* source = said(*tokenizer, "source");
-      if (source == nullptr) refuse(*tokenizer, "tokenizer.source", "is union where none is said", "base");
-      require(*source, "tokenizer.source");
+  /// "base", "union" or a model's folder, in TOML.
+  std::string vocabulary(const Yaml& source, const std::string& name) const {
+    if (source.kind == Kind::scalar && (source.text == "base" || source.text == "union"))
+      return canonical(source.text);
+    return canonical(model(source, name).string());
+  }
+
+  void read_tokenizer() {
+    const auto* source = said(recipe_, "tokenizer_source");
+    const auto* tokenizer = said(recipe_, "tokenizer");
+    if (source != nullptr && tokenizer != nullptr)
+      refuse(*source, "tokenizer_source", "stands beside tokenizer", "one of them");
+    if (source != nullptr) {
+      begin("tokenizer", "[tokenizer]", *source);
+      put("tokenizer", "source", *source, vocabulary(*source, "tokenizer_source"));
     }
-    if (const auto* chat = said(recipe_, "chat_template"); chat != nullptr)
-      refuse(*chat, "chat_template",
-             "is " + chat->kind_name() + ", and the result has the base's chat template", "no such key");
+    if (tokenizer == nullptr) return;
+    if (tokenizer->kind != Kind::map)
+      refuse(*tokenizer, "tokenizer", "is " + tokenizer->kind_name(), "a map");
+    require_known(*tokenizer, "tokenizer", {"source", "tokens", "pad_to_multiple_of"});
+    begin("tokenizer", "[tokenizer]", *tokenizer);
+    if (const auto* its = said(*tokenizer, "source"); its != nullptr)
+      put("tokenizer", "source", *its, vocabulary(*its, "tokenizer.source"));
+    if (const auto* multiple = said(*tokenizer, "pad_to_multiple_of"); multiple != nullptr)
+      put("tokenizer", "pad_to_multiple_of", *multiple,
+          integer(*multiple, "tokenizer.pad_to_multiple_of", {1, 1e6}));
+    const auto* tokens = said(*tokenizer, "tokens");
+    if (tokens == nullptr) return;
+    if (tokens->kind != Kind::map)
+      refuse(*tokens, "tokenizer.tokens", "is " + tokens->kind_name(),
+             "a map from tokens to source and force");
+    for (std::size_t i = 0; i < tokens->keys.size(); ++i)
+      read_token(tokens->keys[i], tokens->values[i], join("tokenizer.tokens", config::entry_step(i)));
+  }
+
+  void read_token(const std::string& token, const Yaml& map, const std::string& name) {
+    if (map.kind != Kind::map) refuse(map, name, "is " + map.kind_name(), "a map: source, force");
+    require_known(map, name, {"source", "force"});
+    begin(name, "[[tokenizer.tokens]]", map);
+    put(name, "token", map, canonical(token));
+    if (const auto* force = said(map, "force"); force != nullptr)
+      put(name, "force", *force, canonical(read_flag(*force, join(name, "force"))));
+    const auto full_key = join(name, "source");
+    const auto* source = said(map, "source");
+    if (source == nullptr)
+      refuse(map, full_key, "is missing", "a model, or a map: kind, model, token or token_id");
+    if (source->kind != Kind::map)
+      return put(name, "source", *source, canonical(model(*source, full_key).string()));
+    require_known(*source, full_key, {"kind", "model", "token", "token_id"});
+    const auto* kind = said(*source, "kind");
+    const auto* its = said(*source, "model");
+    const auto* other = said(*source, "token");
+    const auto* id = said(*source, "token_id");
+    if (kind != nullptr && kind->text == "zero")
+      return put(name, "source", *source, canonical(std::string("zero")));
+    if (kind == nullptr || kind->text != "model_token" || its == nullptr ||
+        (other == nullptr) == (id == nullptr))
+      refuse(*source, full_key, "is no row",
+             "kind: zero, or kind: model_token with a model and either token or token_id");
+    put(name, "source", *its, canonical(model(*its, join(full_key, "model")).string()));
+    if (other != nullptr) put(name, "source_token", *other, text(*other, join(full_key, "token")));
+    if (id != nullptr) put(name, "source_id", *id, integer(*id, join(full_key, "token_id"), {0, 1e9}));
   }
 
   void require_list(const Yaml& node, const std::string& name) const {
@@ -420,6 +460,14 @@ class Translation {
     return "[" + list + "]";
   }
 
+  std::string integer(const Yaml& node, const std::string& name, config::Range range) const {
+    const auto value = number(node);
+    if (!value || *value != std::floor(*value) || *value < range.min || *value > range.max)
+      refuse(node, name, "is " + node.kind_name(),
+             fmt::format("an integer from {} to {}", range.min, range.max));
+    return canonical(static_cast<std::int64_t>(*value));
+  }
+
   bool read_flag(const Yaml& node, const std::string& name) const {
     const auto value = flag(node);
     if (!value) refuse(node, name, "is " + node.kind_name(), "true or false");
@@ -463,10 +511,7 @@ class Translation {
       } else if (key == "normalize_weights") {
         put(name, key, node, canonical(read_flag(node, full_key)));
       } else if (key == "max_iter") {
-        const auto value = number(node);
-        if (!value || *value != std::floor(*value) || *value < 0 || *value > 1e6)
-          refuse(node, full_key, "is " + node.kind_name(), "an integer from 0 to 1e6");
-        put(name, key, node, canonical(static_cast<std::int64_t>(*value)));
+        put(name, key, node, integer(node, full_key, {0, 1e6}));
       } else {
         if (of_all) said_of_all_.insert(key);
         auto value = setting(node, full_key);

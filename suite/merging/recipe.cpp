@@ -25,6 +25,7 @@
 #include "suite/merging/side_files.hpp"
 #include "suite/merging/stages.hpp"
 #include "suite/merging/table.hpp"
+#include "suite/merging/vocabulary.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/mapped_file.hpp"
 #include "suite/store/quoted.hpp"
@@ -45,6 +46,13 @@ constexpr config::Meaning of_slices =
 constexpr config::Meaning of_adapter =
     "out is a LoRA adapter of base_model in place of a whole model, as PEFT loads it: with neither key, of "
     "the adapters' ranks added up, which loses nothing";
+constexpr config::Meaning of_tokenizer =
+    "The vocabulary of the merged model: before any method, each model's embeddings and head get a row for "
+    "each token of it, found by the models' tokenizers. A row that a model lacks is that of the one model that "
+    "has it, else the base's, else the mean of those that do; zero, where nobody has it. Without this section "
+    "rows are merged as they stand";
+constexpr config::Meaning of_tokens =
+    "Tokens whose rows are chosen; what the vocabulary lacks is added to it";
 constexpr config::Meaning of_sources = "The models whose layers make the slice's, as many of each";
 constexpr config::Meaning of_method = "How the task vectors τ = θ − θ0 become one";
 constexpr config::Meaning of_weight = {"w: its vector counts w times",
@@ -166,6 +174,49 @@ void read_slices(config::Section& root, Recipe& recipe, bool describing) {
   }
 }
 
+/// One of the words, or else a folder: empty where it is a word.
+fs::path folder_or(config::Section& section, const std::string& key, const config::Meaning& meaning,
+                   std::string& word, const std::vector<std::string>& words) {
+  word = section.word(key, meaning, words.front());
+  if (std::find(words.begin(), words.end(), word) != words.end()) return {};
+  return section.required_path(key, meaning);
+}
+
+Recipe::Tokenizer read_tokenizer(config::Section& section, bool describing) {
+  Recipe::Tokenizer read;
+  std::string word;
+  read.where = section.where("source");
+  read.model =
+      folder_or(section, "source",
+                "Whose tokens: base, union (the base's, and behind them those that other models have, as "
+                "added tokens), or the folder of a model; the tokenizer's files come from there",
+                word, {"union", "base"});
+  read.is_union = word == "union";
+  read.multiple_of = section.integer(
+      "pad_to_multiple_of", "Rows are added up to a multiple of this, each the mean of the model's others", 1,
+      {1, 1e6});
+  if (!describing && !section.has("tokens")) return read;
+  for (auto& token : tables(section, "tokens", of_tokens)) {
+    Recipe::Tokenizer::Row row;
+    row.token = token.required_word("token", "The token, as the tokenizer has it");
+    row.where = token.where("source");
+    if (!describing && !token.has("source"))
+      token.refuse("source", "missing; expected zero, or the folder of the model whose row it is");
+    row.model = folder_or(token, "source",
+                          {"Where its row comes from, in models that lack it: zero, or the folder of a model",
+                           {.fallback = "required"}},
+                          word, {"zero"});
+    row.source_token =
+        token.word("source_token", {"The token of that model whose row it is", {.fallback = "the same"}}, "");
+    row.source_id = token.integer(
+        "source_id", {"The number of that row, in the place of source_token", {.fallback = "none"}}, -1,
+        {-1, 1e9});
+    row.force = token.flag("force", "Whether models that have the token get this row as well", false);
+    read.rows.push_back(std::move(row));
+  }
+  return read;
+}
+
 Recipe read(config::Config& config, bool describing, bool needs_out) {
   Recipe recipe;
   auto root = config.section("", of_root);
@@ -198,6 +249,17 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
   if (written != "dtype") recipe.dtype = written;
   if (!recipe.out.empty() && !recipe.out.has_filename())
     recipe.out = recipe.out.parent_path();  // it ended in a slash
+  if (auto tokenizer = config.optional_section("tokenizer", of_tokenizer))
+    recipe.tokenizer = read_tokenizer(*tokenizer, describing);
+  recipe.chat_template =
+      root.word("chat_template",
+                {"The chat template of the result: its text in Jinja, or auto: that of most models",
+                 {.fallback = "the tokenizer's"}},
+                "");
+  if (const auto& text = recipe.chat_template;
+      !text.empty() && text != "auto" && text.find('{') == std::string::npos)
+    root.refuse("chat_template", "is " + store::quoted(text) +
+                                     ", and no template; expected auto, or the text of a template in Jinja");
   if (auto adapter = config.optional_section("adapter", of_adapter)) {
     const auto rank = adapter->integer("rank",
                                        {"The rank of its matrices, at most, each the nearest to the merged "
@@ -379,12 +441,14 @@ class Output {
   std::map<Key, Place> places_;
 };
 
-/// The base's configuration as the merged model's: the type in which weights are loaded, and of slices how
-/// many layers there are. Throws InputError where it does not say the base's number of layers.
+/// The base's configuration as the merged model's: the type in which weights are loaded, of slices how many
+/// layers there are, and what a vocabulary changes. Throws InputError where it does not say the base's number
+/// of layers.
 void edit_configuration(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
-                        const fs::path& config) {
-  if (recipe.dtype == "base" && !recipe.is_sliced) return;
+                        const Vocabulary* vocabulary, const fs::path& config) {
+  if (recipe.dtype == "base" && !recipe.is_sliced && vocabulary == nullptr) return;
   auto json = nlohmann::ordered_json::parse(store::input_text(config, "a configuration"), nullptr, false);
+  if (vocabulary != nullptr) vocabulary->configure(json);
   for (const auto* key : {"torch_dtype", "dtype"}) {
     if (recipe.dtype != "base" && json.contains(key)) json[key] = recipe.dtype;
   }
@@ -462,6 +526,8 @@ void require_adapter(const Recipe& recipe, config::Section& root) {
   };
   if (recipe.base.empty()) root.refuse("base_model", "missing; expected the model that the adapter is of");
   if (recipe.is_sliced) refuse("is of the base's layers, and slices stack others");
+  if (recipe.tokenizer || !recipe.chat_template.empty())
+    refuse("has the base's vocabulary and chat template, and the recipe asks for others");
   if (recipe.adds_models)
     refuse("is the difference from base_model, and " + recipe.method_name + " makes none");
 }
@@ -485,6 +551,7 @@ Recipe read_config(config::Config config, bool needs_out) {
     if (values.contains(parameter.key) && !recipe.shared.contains(parameter.key))
       recipe.defaults[parameter.key] = std::stod(values.at(parameter.key));
   config.finish();
+  recipe.names_base = !recipe.base.empty();
   bool has_base = true;
   for (auto& slice : recipe.slices) {
     if (slice.base_model.empty()) slice.base_model = recipe.base;
@@ -588,10 +655,15 @@ std::vector<config::SectionEntry> recipe_reference() {
   auto config = config::Config::describing();
   static_cast<void>(read(config, /*describing=*/true, /*needs_out=*/true));
   auto sections = config.reference();
-  for (auto& section : sections) {  // an array in an array
-    const auto joint = section.name.find("].[");
+  for (auto& section : sections) {  // an array in an array, or in a table
+    const auto joint = section.name.find(".[");
     if (joint == std::string::npos) continue;
-    section.name.replace(joint, 3, ".");
+    section.name.replace(joint, 2, ".");
+    if (section.name.front() == '[') {
+      section.name.erase(joint - 1, 1);
+    } else {
+      section.name.insert(0, "[");
+    }
     section.again.clear();
   }
   for (const auto& name : names_of_vectors()) {
@@ -613,10 +685,13 @@ std::vector<config::SectionEntry> recipe_reference() {
 namespace {
 
 void write_model(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
-                 const std::vector<fs::path>& whole, const fs::path& folder, Report& report,
-                 const std::function<void()>& go_on) {
-  copy_side_files(recipe.base, whole, folder, go_on);
-  edit_configuration(recipe, stages, folder / "config.json");
+                 const Vocabulary* vocabulary, const std::vector<fs::path>& whole, const fs::path& folder,
+                 Report& report, const std::function<void()>& go_on) {
+  copy_side_files(recipe.base, vocabulary != nullptr ? vocabulary->source() : recipe.base, whole, folder,
+                  go_on);
+  if (vocabulary != nullptr) vocabulary->write(folder);
+  if (!recipe.chat_template.empty()) write_chat_template(recipe, folder);
+  edit_configuration(recipe, stages, vocabulary, folder / "config.json");
   Output output(recipe, stages, folder, go_on);
   for (const auto& stage : stages) {
     const auto merged =
@@ -636,7 +711,8 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
              const std::function<void()>& go_on) {
   const at::NoGradGuard no_grad;
   require_free(recipe);
-  const auto stages = stages_of(recipe, go_on);
+  const auto vocabulary = recipe.tokenizer ? std::make_unique<Vocabulary>(recipe) : nullptr;
+  const auto stages = stages_of(recipe, vocabulary.get(), go_on);
   Report report;
   report.notes = recipe.notes;
   const auto note = [&](const std::vector<std::string>& lines) {
@@ -659,6 +735,7 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
     }
     note(stage->vectors().matched().notes);
   }
+  if (vocabulary != nullptr) note(vocabulary->notes());
   for (const auto& entry : read) report.bytes += entry.second;
 
   store::AtomicFolder folder(recipe.out);
@@ -669,7 +746,7 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
     report.whole = adapter.whole.size();
     note(adapter.notes);
   } else {
-    write_model(recipe, stages, whole, folder.path(), report, go_on);
+    write_model(recipe, stages, vocabulary.get(), whole, folder.path(), report, go_on);
   }
   store::require_unchanged();
   auto comment = fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n", made_by,

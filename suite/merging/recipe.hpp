@@ -46,7 +46,28 @@ struct Recipe {
     bool is_exact() const { return rank == 0 && share >= 1; }
   };
 
+  /// The merged model's vocabulary (vocabulary.hpp).
+  struct Tokenizer {
+    /// What a token's row is before the models are merged.
+    struct Row {
+      std::string token;
+      std::filesystem::path model;  ///< whose row it is; empty: zeros
+      std::string source_token;     ///< which row of that model; empty: the token's own
+      std::int64_t source_id = -1;  ///< at least 0: in the place of source_token
+      bool force = false;           ///< of all models, also of those that have the token
+      std::string where;            ///< "FILE:LINE: key"
+    };
+    bool is_union = false;
+    std::filesystem::path model;   ///< whose it is; empty: the base's, or those of all
+    std::int64_t multiple_of = 1;  ///< the number of rows
+    std::vector<Row> rows;
+    std::string where;
+  };
+
   std::filesystem::path base, out;
+  bool names_base = false;             ///< else it is the first of the models
+  std::optional<Tokenizer> tokenizer;  ///< none: rows are merged as they stand
+  std::string chat_template;           ///< its text, "auto", or empty: that of the tokenizer
   std::optional<AdapterRank> adapter;  ///< out is an adapter of the base
   std::string dtype;                   ///< "base", or a floating-point type
   double max_shard_size = 5;           ///< GB of a written file

@@ -27,10 +27,17 @@ constexpr std::uint64_t piece = std::uint64_t{1} << 20;
 bool is_known(const std::string& name) {
   static const std::set<std::string> names = {
       // configurations
-      "config.json", "generation_config.json", "open_clip_config.json", "modules.json",
-      "sentence_bert_config.json", "config_sentence_transformers.json",
+      "config.json", "open_clip_config.json", "modules.json", "sentence_bert_config.json",
+      "config_sentence_transformers.json",
       // what comes before the model
-      "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json",
+      "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json"};
+  return names.contains(name);
+}
+
+/// Whether it is a tokenizer's, or names tokens by their ids.
+bool is_of_tokenizer(const std::string& name) {
+  static const std::set<std::string> names = {
+      "generation_config.json",
       // tokenizers
       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
       "vocab.txt", "merges.txt", "vocab.bpe", "bpe.codes", "dict.txt", "normalizer.json", "tekken.json",
@@ -104,6 +111,15 @@ std::set<std::string> custom_code(const fs::path& base) {
   return files;
 }
 
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error) throw InputError(folder.string() + ": cannot be listed: " + error.message());
+  return names;
+}
+
 /// Flushed to the disk, as all of a folder that appears whole.
 void carry_over(const fs::path& from, const fs::path& to, const std::function<void()>& go_on) {
   const store::InputFile file(from);
@@ -153,30 +169,27 @@ std::vector<Module> modules_of(const fs::path& base) {
 
 }  // namespace
 
-void copy_side_files(const fs::path& base, const std::vector<fs::path>& models, const fs::path& to,
-                     const std::function<void()>& go_on) {
+void copy_side_files(const fs::path& base, const fs::path& tokenizer, const std::vector<fs::path>& models,
+                     const fs::path& to, const std::function<void()>& go_on) {
   if (!is_listed(base / "config.json"))
     throw InputError(base.string() +
                      ": has no config.json, without which the merged model could not be loaded; "
                      "expected a Hugging Face folder");
-  auto names = custom_code(base);
-  std::error_code error;
-  for (fs::directory_iterator entry(base, error), end; !error && entry != end; entry.increment(error)) {
-    const auto name = entry->path().filename().string();
+  const auto copy = [&](const fs::path& from, std::set<std::string> names, const auto& wanted) {
+    for (auto& name : names_in(from))
+      if (wanted(name)) names.insert(std::move(name));
+    for (const auto& name : names) carry_over(from / name, to / name, go_on);
+  };
+  copy(base, custom_code(base), [&](const std::string& name) {
     std::error_code unknown;  // a link that leads nowhere is said where it is read
-    if (is_known(name) || (is_licence(name) && !entry->is_directory(unknown))) names.insert(name);
-  }
-  if (error) throw InputError(base.string() + ": cannot be listed: " + error.message());
-  for (const auto& name : names) carry_over(base / name, to / name, go_on);
-
+    return is_known(name) || (is_licence(name) && !fs::is_directory(base / name, unknown));
+  });
+  copy(tokenizer, {}, is_of_tokenizer);
   const fs::path templates = "additional_chat_templates";
-  if (is_listed(base / templates)) {
-    for (fs::directory_iterator entry(base / templates, error), end; !error && entry != end;
-         entry.increment(error)) {
-      const auto name = entry->path().filename().string();
+  if (is_listed(tokenizer / templates)) {
+    for (const auto& name : names_in(tokenizer / templates))
       if (is_plain_name(name) && name.ends_with(".jinja"))
-        carry_over(entry->path(), to / templates / name, go_on);
-    }
+        carry_over(tokenizer / templates / name, to / templates / name, go_on);
   }
   for (const auto& [folder, has_weights] : modules_of(base)) {
     if (is_listed(base / folder / "config.json"))

@@ -11,11 +11,12 @@
 namespace taugrid::merging {
 
 /// Copies the content of the files of `base` that a merged model needs, under their own names, to the folder
-/// `to`. Files that this does not know, such as a trainer's state, stay behind. A sentence model's further
-/// modules come along with their weights, which all `models` must have as the base has them, since they are
-/// not merged. `go_on` is called now and then, and may throw. Throws InputError where there is no
-/// config.json, or a file cannot be read.
-void copy_side_files(const std::filesystem::path& base, const std::vector<std::filesystem::path>& models,
-                     const std::filesystem::path& to, const std::function<void()>& go_on);
+/// `to`; those of the tokenizer are the folder `tokenizer`'s. Files that this does not know, such as a
+/// trainer's state, stay behind. A sentence model's further modules come along with their weights, which all
+/// `models` must have as the base has them, since they are not merged. `go_on` is called now and then, and
+/// may throw. Throws InputError where there is no config.json, or a file cannot be read.
+void copy_side_files(const std::filesystem::path& base, const std::filesystem::path& tokenizer,
+                     const std::vector<std::filesystem::path>& models, const std::filesystem::path& to,
+                     const std::function<void()>& go_on);
 
 }  // namespace taugrid::merging

@@ -28,7 +28,8 @@ bool goes_over_layers(const config::Setting& setting) {
 
 }  // namespace
 
-Stage::Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std::function<void()> go_on)
+Stage::Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, const Vocabulary* vocabulary,
+             std::function<void()> go_on)
     : recipe_(recipe), slice_(slice), place_(place), start_(open_weights(slice.base_model)) {
   bool are_whole = true;
   for (const auto& source : slice.sources) {
@@ -50,6 +51,7 @@ Stage::Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std:
     for (std::size_t i = 0; i < models_.size(); ++i)
       take_layers(std::get<Weights>(models_[i]), slice.sources[i].layers, slice.sources[i].where, place);
   }
+  if (vocabulary != nullptr) vocabulary->arrange(start_, models_, place.begins);
   // A mean of models is one of vectors, too, which are exacter.
   is_of_models_ = recipe.is_of_models() && are_whole && !(recipe.adapter && recipe.method->factor(1));
   stacks_ = stacks_of(start_);
@@ -296,10 +298,12 @@ at::Tensor Stage::vector(std::size_t i) const {
   return merged.mul_(lambdas_[i]);
 }
 
-std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const std::function<void()>& go_on) {
+std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const Vocabulary* vocabulary,
+                                              const std::function<void()>& go_on) {
   std::vector<std::unique_ptr<Stage>> stages;
   for (std::size_t s = 0; s < recipe.slices.size(); ++s)
-    stages.push_back(std::make_unique<Stage>(recipe, recipe.slices[s], Stage::Place::of(recipe, s), go_on));
+    stages.push_back(std::make_unique<Stage>(recipe, recipe.slices[s], Stage::Place::of(recipe, s), vocabulary,
+                                             go_on));
   return stages;
 }
 

@@ -13,6 +13,7 @@
 
 #include "suite/merging/checkpoints.hpp"
 #include "suite/merging/recipe.hpp"
+#include "suite/merging/vocabulary.hpp"
 
 namespace taugrid::merging {
 
@@ -25,9 +26,10 @@ class Stage {
     bool begins, ends;
     static Place of(const Recipe& recipe, std::size_t slice);
   };
-  /// Opens the models, gives layers the numbers that they have in the merged one, and finds what holds for
-  /// each tensor. Throws InputError.
-  Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std::function<void()> go_on);
+  /// Opens the models, gives layers the numbers and rows the vocabulary, if any, that they have in the merged
+  /// one, and finds what holds for each tensor. Throws InputError.
+  Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, const Vocabulary* vocabulary,
+        std::function<void()> go_on);
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
@@ -94,6 +96,7 @@ class Stage {
 void take_layers(Weights& model, Range layers, const std::string& where, Stage::Place place);
 
 /// All of them, in the order of the merged model's layers.
-std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const std::function<void()>& go_on);
+std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const Vocabulary* vocabulary,
+                                              const std::function<void()>& go_on);
 
 }  // namespace taugrid::merging

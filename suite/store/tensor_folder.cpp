@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/store/tensor_folder.hpp"
 
+#include <ATen/ATen.h>
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
@@ -97,7 +98,7 @@ void TensorFolder::add(const std::string& file) {
     if (!tensors_.emplace(name, info).second)
       throw InputError((folder_ / file).string() + ": has a tensor " + quoted(name) +
                        ", as another part has");
-    places_[name] = {parts_.size() - 1, name};
+    places_[name] = {parts_.size() - 1, name, nullptr};
   }
 }
 
@@ -130,6 +131,39 @@ void TensorFolder::rename(const std::function<std::string(const std::string&)>& 
   }
   tensors_ = std::move(tensors);
   places_ = std::move(places);
+}
+
+void TensorFolder::arrange(const std::string& name, Rows rows) {
+  tensors_.at(name).shape.front() = std::ssize(rows.index);
+  places_.at(name).rows = std::make_shared<const Rows>(std::move(rows));
+}
+
+at::Tensor TensorFolder::tensor(const std::string& name) const {
+  if (places_.at(name).rows == nullptr) return mapped(name).tensor(stored_name(name));
+  const auto& shape = tensors_.at(name).shape;
+  at::Tensor unused;
+  return numbers(name, 0, c10::multiply_integers(shape), unused).view(shape);
+}
+
+at::Tensor TensorFolder::numbers(const std::string& name, std::int64_t begin, std::int64_t count,
+                                 at::Tensor& buffer) const {
+  const auto& place = places_.at(name);
+  const auto& part = mapped(name);
+  if (place.rows == nullptr) return part.numbers(place.stored, begin, count, buffer);
+  const auto& further = place.rows->further;
+  const auto width = further.size(1), first = begin / width, end = (begin + count + width - 1) / width;
+  const auto of = [&](std::int64_t row) { return place.rows->index[static_cast<std::size_t>(row)]; };
+  const auto numbers = at::empty({(end - first) * width}, at::kFloat);
+  at::Tensor copy;
+  for (auto row = first; row < end;) {
+    std::int64_t together = 1;  // rows that lie side by side in the file, too
+    while (of(row) >= 0 && row + together < end && of(row + together) == of(row) + together) ++together;
+    numbers.narrow(0, (row - first) * width, together * width)
+        .copy_(of(row) < 0 ? further[-1 - of(row)]
+                           : part.numbers(place.stored, of(row) * width, together * width, copy));
+    row += together;
+  }
+  return numbers.narrow(0, begin - first * width, count);
 }
 
 std::string TensorFolder::metadata(const std::string& key) const {

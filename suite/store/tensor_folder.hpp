@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,14 @@ class TensorFolder {
   /// Gives tensors other names than their files do, and leaves those out that get an empty one. Throws
   /// InputError where two get the same.
   void rename(const std::function<std::string(const std::string&)>& renamed);
+  /// Rows that a tensor has in the place of its own, along its first dimension.
+  struct Rows {
+    std::vector<std::int64_t> index;  ///< of each: a row of the file, or −1 − i, which is row i of `further`
+    at::Tensor further;               ///< [any, numbers of a row], float32
+  };
+  /// From now on the tensor, of one dimension at least and with a number in a row, is read with these rows,
+  /// in float32; its type stays that of the file. Rows are gathered as they are read.
+  void arrange(const std::string& name, Rows rows);
   /// An entry of the files' metadata; empty where none has it.
   std::string metadata(const std::string& key) const;
   std::uint64_t bytes() const;  ///< of the files
@@ -46,12 +55,12 @@ class TensorFolder {
   void note(std::string line) { notes_.push_back(std::move(line)); }
 
   // As those of MappedTensors, of whichever part has the tensor, which must be there.
-  at::Tensor tensor(const std::string& name) const { return mapped(name).tensor(stored_name(name)); }
+  at::Tensor tensor(const std::string& name) const;
   at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count,
-                     at::Tensor& buffer) const {
-    return mapped(name).numbers(stored_name(name), begin, count, buffer);
+                     at::Tensor& buffer) const;
+  bool is_on_pages(const std::string& name) const {
+    return places_.at(name).rows == nullptr && mapped(name).is_on_pages(stored_name(name));
   }
-  bool is_on_pages(const std::string& name) const { return mapped(name).is_on_pages(stored_name(name)); }
   void announce(const std::string& name, std::int64_t begin, std::int64_t count) const {
     mapped(name).announce(stored_name(name), begin, count);
   }
@@ -66,6 +75,7 @@ class TensorFolder {
   struct Place {
     std::size_t part;
     std::string stored;  ///< its name there
+    std::shared_ptr<const Rows> rows = nullptr;
   };
   const std::string& part_of(const std::string& name) const { return parts_[places_.at(name).part].file; }
   const MappedTensors& mapped(const std::string& name) const { return parts_[places_.at(name).part].tensors; }

@@ -285,6 +285,29 @@ TEST(TensorFolder, HoldsTheIndexAgainstItsParts) {
   expect_contains(index(start + R"("1.safetensors", "c": "2.safetensors"}})"), "as another part has");
 }
 
+TEST(TensorFolder, GathersRowsThatWereArranged) {
+  const Scratch scratch("rows");
+  TensorFile file;
+  file.tensors["x"] = at::arange(15, at::kFloat).reshape({5, 3}).to(at::kBFloat16);
+  write_safetensors(scratch / "model.safetensors", file);
+  TensorFolder folder(scratch / "");
+  const auto further = at::tensor({-1.0F, -2.0F, -3.0F, 0.1F, 0.2F, 0.3F}).reshape({2, 3});
+  folder.arrange("x", {{2, 3, 4, -2, 0, -1, 0}, further});
+  folder.rename([](const std::string& name) { return "of." + name; });
+  const auto rows = file.tensors["x"].to(at::kFloat);
+  const auto expected = at::stack({rows[2], rows[3], rows[4], further[1], rows[0], further[0], rows[0]});
+  EXPECT_EQ(folder.tensors().at("of.x").shape, (std::vector<std::int64_t>{7, 3}));
+  EXPECT_EQ(folder.tensors().at("of.x").scalar, at::kBFloat16);
+  EXPECT_FALSE(folder.is_on_pages("of.x"));
+  EXPECT_TRUE(at::equal(folder.tensor("of.x"), expected));
+  at::Tensor unused;
+  for (std::int64_t begin = 0; begin < 21; ++begin)
+    for (std::int64_t count = 0; begin + count <= 21; ++count)
+      EXPECT_TRUE(
+          at::equal(folder.numbers("of.x", begin, count, unused), expected.flatten().narrow(0, begin, count)))
+          << begin << ", " << count;
+}
+
 TEST(Safetensors, SurvivesTruncationAndDamage) {
   const Scratch scratch("safetensors");
   write_safetensors(scratch / "whole", example());
