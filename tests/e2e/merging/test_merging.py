@@ -25,8 +25,8 @@ REGIMES = ("standard", "linear")
 STANDS_FOR = {"ties_sum": "ties", "top_k_calibrated": "top_k", "iso_calibrated": "iso_c"}
 METHODS = ["linear", "task_arithmetic", "ties", "dare_linear", "dare_ties", "della", "top_k", "breadcrumbs",
            "breadcrumbs_ties", "magmax", "emr", "model_stock", "sce", "multislerp", "karcher", "consensus_ta",
-           "consensus_ties", "tsv_m", "iso_c", "iso_cts", "wudi", "cart", "dc_merge"]
-WITHOUT_COEFFICIENT = ["linear", "model_stock", "sce", "multislerp", "karcher", "cart"]
+           "consensus_ties", "tsv_m", "iso_c", "iso_cts", "wudi", "cart", "dc_merge", "ram", "ramplus_tl", "pcb"]
+WITHOUT_COEFFICIENT = ["linear", "model_stock", "sce", "multislerp", "karcher", "cart", "ram", "ramplus_tl"]
 ALPHA = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
 TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
 [addition]
@@ -131,7 +131,7 @@ def test_what_is_chosen(file: h5py.File, method: str, regime: str) -> None:
     assert group["normalized"][()] == pytest.approx((group["accuracy"][()] / own["accuracy"][()]).mean())
     # Where λ of masks is chosen (consensus_ta): before masks, for each mask its vector and the whole, and with masks.
     passes = {"ties": 3, "top_k": 3, "consensus_ta": 4, "consensus_ties": 3, "dare_ties": 2,
-              "model_stock": 2, "sce": 5, "multislerp": 2, "karcher": 2,
+              "model_stock": 2, "sce": 5, "multislerp": 2, "karcher": 2, "ramplus_tl": 2, "pcb": 6,
               "breadcrumbs": 4, "breadcrumbs_ties": 4}.get(method, 1)
     # A majority may take another; short tensors have no outliers to be looked for.
     spare = 1.001 if "ties" in method or method == "breadcrumbs" else 1e-9
