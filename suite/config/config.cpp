@@ -235,7 +235,8 @@ const std::map<std::string, std::string> later_keys = {
     {"knots_exclude", "[\"embed\", \"wte\", \"wpe\", \"shared\", \"lm_head\"]"},
     {"lora_rank", "8"},
     {"lora_alpha", "8.0"},
-    {"lora_modules", "[]"}};
+    {"lora_modules", "[]"},
+    {"chat_template", "\"\""}};
 
 }  // namespace
 
