@@ -3,14 +3,13 @@
 // DC-Merge (Zhang et al. 2026, "Improving model merging with directional consistency", and the authors'
 // code): of the matrices Δ_t [m,n] (on_matrices.hpp), r = min(m,n), k = ⌊r/T⌋,
 //
-//   U_t S_t V_tᵀ   the k leading triples of Δ_t, whose values may be smoothed: their sum is shared out
-//   equally,
-//                  or linearly from first to last in the ratio min(rho, σ_1/σ_k);
+//   U_t S_t V_tᵀ   the k leading triples of Δ_t, whose values may be smoothed (their sum shared out
+//                  equally, or linearly from first to last in the ratio min(rho, σ_1/σ_k));
 //   Û, V̂           the polar factors of [U_1 … U_T] and [V_1 … V_T], the space that covers all tasks;
-//   M_t            Ûᵀ U_t S_t V_tᵀ V̂ [Tk,Tk], of which the ⌊density · r²⌋ largest numbers stay, and their
-//   equals; M              the mean at each place of those that have the sign of Σ_t M_t, and 0 outside of
-//   the blocks
-//                  of each task's own k rows and columns;
+//   M_t            Ûᵀ U_t S_t V_tᵀ V̂ [Tk,Tk], of which the ⌊density · r²⌋ largest numbers stay, with their
+//                  equals;
+//   M              the mean at each place of those that have the sign of Σ_t M_t, and 0 outside of the
+//                  blocks of each task's own k rows and columns;
 //   Δ = Û M V̂ᵀ.
 //
 // Whole models are merged without smoothing, adapters with it. A third code (merge-and-rebase) sums M_t where
