@@ -311,8 +311,12 @@ def test_a_job_that_ends_early_is_no_comparison(
 def test_the_quickstart_ends_with_the_comparison_and_does_not_fail(tmp_path: Path, wanted: str) -> None:
     jobs, python = tmp_path / "jobs", tmp_path / "venv" / "bin" / "python"
     jobs.mkdir()
-    shutil.copy(ROOT / "jobs" / "quickstart.sh", jobs)
-    (jobs / "common.sh").write_text('set -euo pipefail\nvenv=venv\nmeasure() { echo "measured $*"; }\n')
+    for name in ("quickstart.sh", "steps.sh"):
+        shutil.copy(ROOT / "jobs" / name, jobs)
+    (jobs / "common.sh").write_text(
+        "set -euo pipefail\nsource jobs/steps.sh\nvenv=venv\n"
+        'measure() { mkdir -p "$2"; echo "measured $*"; }\n'
+    )
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho "$*"\n[ "$3" != reproduce ]\n')
     python.chmod(0o755)
@@ -320,10 +324,14 @@ def test_the_quickstart_ends_with_the_comparison_and_does_not_fail(tmp_path: Pat
     command = ["bash", str(jobs / "quickstart.sh"), "--set", "finetune.steps=300"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0 and not ended.stderr
-    first, *_, last = ended.stdout.splitlines()
+    first, *_, last = (line for line in ended.stdout.splitlines() if not line.startswith("# "))
     assert first == "measured experiments/quickstart runs/quickstart --set finetune.steps=300"
     reproduced = "-m taugrid_analysis reproduce quickstart runs/quickstart"
     assert last == ("-m taugrid_analysis report runs/quickstart" if wanted else reproduced)
+    steps = [line.split()[1] for line in ended.stdout.splitlines() if line.startswith("# ")]
+    assert steps[-3:] == ["experiment", "tables", "all"]
+    kept = (tmp_path / "runs" / "quickstart" / "start.tsv").read_text().splitlines()
+    assert [line.split("\t")[1] for line in kept] == ["experiment", "tables and report"]
 
 
 @pytest.mark.parametrize("name", reference.names())

@@ -28,7 +28,7 @@ struct Row {
   std::string failure;                                       ///< an exception's text; empty: none
   double joules = std::numeric_limits<double>::quiet_NaN();  ///< of a run; NaN where nothing counts them
 
-  /// Of a run, what memory controllers counted; NaN where nothing counts.
+  /// What memory controllers counted of a run; NaN where nothing counts.
   double memory_bytes = std::numeric_limits<double>::quiet_NaN();
 
   bool valid() const { return failure.empty() && error <= tolerance; }  // false for NaN

@@ -70,10 +70,20 @@ Peaks device_peaks(c10::Device device) {
 }  // namespace
 
 bool multiplies_bfloat16() {
-  for (const auto& [name, value] : at::cpu::get_cpu_capabilities()) {
-    if (name.find("bf16") != std::string::npos && value.isBool() && value.toBool()) return true;
-  }
-  return false;
+  const auto all = at::cpu::get_cpu_capabilities();
+  const bool able = std::any_of(all.begin(), all.end(), [](const auto& capability) {
+    return capability.first.find("bf16") != std::string::npos && capability.second.isBool() &&
+           capability.second.toBool();
+  });
+  if (!able) return false;
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t n = 256;
+  const auto factor = at::full({n, n}, 1 + 0x1p-12);  // which bfloat16 rounds to 1
+  const bool allowed = rounded_factors_allowed();
+  allow_rounded_factors(true);
+  const auto product = at::mm(factor, factor)[0][0].item<double>();
+  allow_rounded_factors(allowed);
+  return product == n;
 }
 
 Peaks measure_peaks(c10::Device device) {

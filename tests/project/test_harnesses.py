@@ -62,8 +62,8 @@ def test_the_bench_is_measured_by_its_own_figures(tmp_path: Path) -> None:
                          device="cpu")
     assert done.returncode == 0 and case["result"] == "pass", done.stdout
     figures = {name.split(":")[-1]: values for name, values in case["perfvalues"].items()}
-    assert without_energy(figures) == {"peak/products", "peak/triad", "combine/rate", "combine/share", "forward/rate",
-                                       "forward/share"}
+    assert without_energy(figures) - {"peak/products_bf16"} == {
+        "peak/products", "peak/triad", "combine/rate", "combine/share", "forward/rate", "forward/share"}
     assert figures["forward/rate"][0] > 0 and figures["forward/rate"][-2] == "images/s"
 
 

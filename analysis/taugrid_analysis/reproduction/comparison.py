@@ -238,15 +238,15 @@ def _counts(compared: Comparison) -> list[str]:
             f"{agree:,} of {len(compared.without_error):,} without an error agree to one part in"
             f" {1 / ROUNDING:,.0f}."
         )
-    if compared.bitwise:
-        return notes
-    if other_precision(compared.recorded, compared.again):
+    if other := other_precision(compared.recorded, compared.again):
         words = [run.configuration.get(PRECISION, "unsaid") for run in (compared.recorded, compared.again)]
         notes.append(
             f"{PRECISION} was {words[0]} when it was recorded, and is {words[1]} here: what parts is"
             " what that changes. Training amplifies rounding: single accuracies may move by several points."
         )
-    elif not compared.same_machine:
+    if compared.bitwise or other:
+        return notes
+    if not compared.same_machine:
         notes.append(
             "Another device, processor or LibTorch computed: it rounds otherwise, and training amplifies"
             " that. So numbers without an error decide nothing here, and those with one may part too: the"

@@ -71,7 +71,7 @@ def test_every_reader_is_listed() -> None:
     listed = {key for section in entries().values() for key in section}
     listed |= set(re.findall(r"^\| `(\w+)`", printed("keys", "--recipe", "--markdown"), re.MULTILINE))
     others = ("config", "models", "nets", "plan")  # read no experiment files, or no key by its name
-    sharing = "numbered|read_marks|read_wide_alpha"
+    sharing = "numbered|read_marks|read_wide_alpha|folder_or"
     reading = re.compile(rf'(?:(?:\.|->)(?:{READERS})\(|(?:{sharing})\(\s*\*?section,)\s*"(\w+)"')
     read = {match for path in (PROJECT / "suite").rglob("*.cpp") if path.parts[-2] not in others
             for match in reading.findall(path.read_text())}

@@ -237,9 +237,7 @@ TEST(FullProducts, AreRoundedAgainAfterwards) {
   allow_rounded_factors(false);
   EXPECT_LT(error(), 1e-6);
   EXPECT_LT(rounded, 4e-3);
-  if (machine::multiplies_bfloat16()) {
-    EXPECT_GT(rounded, 1e-5);
-  }
+  EXPECT_EQ(rounded > 1e-5, machine::multiplies_bfloat16());
 }
 
 TEST(PeakMemory, CountsTensorsAliveAtOnce) {
