@@ -14,10 +14,10 @@ import tomllib
 from pathlib import Path
 
 import launch
+import peer_mergekit
 import pytest
 import torch
 import transformers
-import yaml
 from safetensors.torch import load_file
 
 LAYERS = 4
@@ -56,14 +56,7 @@ def ours(folder: Path, text: str) -> Path:
 
 
 def theirs(folder: Path, text: str) -> Path:
-    from mergekit.config import MergeConfiguration
-    from mergekit.merge import MergeOptions, run_merge
-
-    out = folder / "theirs"
-    shutil.rmtree(out, ignore_errors=True)
-    run_merge(MergeConfiguration.model_validate(yaml.safe_load(text)), str(out),
-              MergeOptions(write_model_card=False, copy_tokenizer=False, quiet=True, random_seed=0))
-    return out
+    return peer_mergekit.merge(text, folder / "theirs", copy_tokenizer=False, random_seed=0)
 
 
 def models(*entries: str) -> str:

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import launch
+import peer_mergekit
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
 from test_merge_adapters import make, refused
 
@@ -24,15 +24,11 @@ METHODS = {
 
 
 def theirs(folder: Path, text: str) -> dict[str, torch.Tensor]:
-    """Their folders are named in full, since mergekit keeps open what it once read by a name."""
-    from mergekit.config import MergeConfiguration
-    from mergekit.merge import MergeOptions, run_merge
-
+    """Their folders are named in full."""
     for name in ("base+", "+a0", "+a1", " base\n"):
         text = text.replace(name, name.replace("base", f"{folder}/base").replace("+a", f"+{folder}/a"))
-    run_merge(MergeConfiguration.model_validate(yaml.safe_load(text)), str(folder / "theirs"),
-              MergeOptions(write_model_card=False, copy_tokenizer=False, quiet=True, random_seed=0,
-                           lora_merge_cache=str(folder / "cache")))
+    peer_mergekit.merge(text, folder / "theirs", copy_tokenizer=False, random_seed=0,
+                        lora_merge_cache=str(folder / "cache"))
     return load_file(next((folder / "theirs").glob("*.safetensors")))
 
 

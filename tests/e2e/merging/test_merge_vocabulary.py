@@ -16,10 +16,10 @@ from typing import Any
 
 import launch
 import numpy as np
+import peer_mergekit
 import pytest
 import torch
 import transformers
-import yaml
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
@@ -89,13 +89,7 @@ def ours(folder: Path, text: str, name: str = "recipe.yml") -> Path:
 
 
 def theirs(folder: Path, text: str) -> Path:
-    from mergekit.config import MergeConfiguration
-    from mergekit.merge import MergeOptions, run_merge
-
-    shutil.rmtree(folder / "theirs", ignore_errors=True)
-    run_merge(MergeConfiguration.model_validate(yaml.safe_load(text)), str(folder / "theirs"),
-              MergeOptions(write_model_card=False, quiet=True))
-    return folder / "theirs"
+    return peer_mergekit.merge(text, folder / "theirs")
 
 
 def vocabulary(folder: Path) -> dict[str, int]:
