@@ -4,14 +4,17 @@
 numbers answer."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import h5py
 import torch
 from text_worlds import LABELS, WORDS, PromptWorld, Source, named, pack, pack_prompts
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import AutoConfig, AutoModelForCausalLM
 from world import EXPERIMENT
 
 ANSWERS = {"moods": ["sad", "sad hot", "glad"], "topics": ["art", "law sea", "law", "law sea war"],
@@ -141,3 +144,38 @@ def assert_labels_are_told_apart(results: Path) -> None:
         for regime in ("standard", "linear"):
             loss = file[f"training/{regime}/loss"][()]
             assert loss[:, -5:].mean() < loss[:, :5].mean()
+
+
+def train_decoder(folder: Path, steps: int, pairs: Callable[[Source], Iterable[tuple[str, str]]],
+                  end: Sequence[int] = ()) -> None:
+    """A small Llama, trained for some seconds on one core on what goes on from contexts, with `end` behind it."""
+    torch.set_num_threads(1)
+    torch.manual_seed(11)
+    known = tokenizer()
+    config: dict[str, Any] = {
+        "vocab_size": known.get_vocab_size(), "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 64,
+        "pad_token_id": 0, "eos_token_id": 1, "tie_word_embeddings": True,
+    }
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **config), attn_implementation="eager")
+    source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(steps):
+        lines, wanted = [], []
+        for context, answer in pairs(source):
+            before = known.encode(context, add_special_tokens=False).ids
+            line = [*known.encode(f"{context} {answer}", add_special_tokens=False).ids, *end]
+            lines.append(line)
+            wanted.append([-100] * (len(before) - 1) + line[len(before):])
+        logits = model(input_ids=padded(lines, 0), use_cache=False).logits[:, :-1]
+        loss = cross_entropy(logits.flatten(0, 1), padded(wanted, -100).flatten(), ignore_index=-100)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model.save_pretrained(folder)
+    known.save(str(folder / "tokenizer.json"))
+
+
+def shorten(world: PromptWorld, tokens: int) -> None:
+    """The world's model then takes so many tokens."""
+    path = world.folder / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": tokens}))

@@ -3,9 +3,7 @@
 """A decoder's whole answers from end to end: a small Llama that this test trains on them behind prompts, classes scored
 by log p of several tokens, a task that is answered by numbers, all numbers again by transformers."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -16,47 +14,17 @@ from answer_worlds import (
     AnswersWorld,
     assert_labels_are_told_apart,
     packed_world,
-    padded,
     prompts_and_answers,
-    tokenizer,
+    shorten,
+    train_decoder,
 )
 from compare import assert_close, differing, numbers
 from launch import measure
-from text_worlds import FEW, Source, again, refused_in_one_line
-from torch.nn.functional import cross_entropy
-from transformers import AutoConfig, AutoModelForCausalLM
+from text_worlds import FEW, again, refused_in_one_line
+from transformers import AutoModelForCausalLM
 from world import EXPERIMENT
 
 END = 1
-
-
-def train(folder: Path) -> None:
-    """Trains on answers behind prompts of other texts, and on the end behind them, for some seconds on one core."""
-    torch.set_num_threads(1)
-    torch.manual_seed(11)
-    known = tokenizer()
-    config: dict[str, Any] = {
-        "vocab_size": known.get_vocab_size(), "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 64,
-        "pad_token_id": 0, "eos_token_id": END, "tie_word_embeddings": True,
-    }
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **config), attn_implementation="eager")
-    source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(300):
-        lines, wanted = [], []
-        for prompt, answer in prompts_and_answers(source):
-            before = known.encode(prompt, add_special_tokens=False).ids
-            line = [*known.encode(f"{prompt} {answer}", add_special_tokens=False).ids, END]
-            lines.append(line)
-            wanted.append([-100] * (len(before) - 1) + line[len(before):])
-        logits = model(input_ids=padded(lines, 0), use_cache=False).logits[:, :-1]
-        loss = cross_entropy(logits.flatten(0, 1), padded(wanted, -100).flatten(), ignore_index=-100)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    model.save_pretrained(folder)
-    known.save(str(folder / "tokenizer.json"))
-
 
 # Answers stand in line in every stage, those below the first that is trained among them; a linear regime, a penalty.
 FROZEN = FEW.split("[smoothness]")[0].replace("steps = 25", "steps = 8\nfirst_stage = 2", 1).replace(
@@ -67,7 +35,7 @@ FROZEN += EXPERIMENT[EXPERIMENT.index("[linearity]"):EXPERIMENT.index("[averages
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> AnswersWorld:
     folder = tmp_path_factory.mktemp("decoder_answers")
-    train(folder / "model")
+    train_decoder(folder / "model", 300, prompts_and_answers, [END])
     world = packed_world(folder, "--answers", "whole", "--score", "acc_norm")
     text = world.experiment.read_text().replace('["fisher"]', '["fisher", "regmean"]')
     world.experiment.write_text(text + "[merging.regmean]\npoints = 10\n")
@@ -147,10 +115,5 @@ def test_wrong_letters_are_refused_in_one_line(
     refused_in_one_line(world, lambda copy: _letters(copy, values), expected, tmp_path, ranks=1)
 
 
-def _shorter(world: AnswersWorld) -> None:
-    path = world.folder / "model" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 8}))
-
-
 def test_texts_without_room_for_their_answers_are_refused_in_one_line(world: AnswersWorld, tmp_path: Path) -> None:
-    refused_in_one_line(world, _shorter, "of an answer behind it; the model", tmp_path, ranks=1)
+    refused_in_one_line(world, lambda copy: shorten(copy, 8), "of an answer behind it; the model", tmp_path, ranks=1)

@@ -4,7 +4,7 @@
 harness' sets as folders, accuracies as lm-evaluation-harness defines acc and acc_norm, all numbers again."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 import rehearsal
 import torch
-from answer_worlds import padded, tokenizer
+from answer_worlds import shorten, tokenizer, train_decoder
 from compare import assert_close, differing, numbers
 from launch import complaint, measure, run
 from text_worlds import LABELS, PromptWorld, Source, again, pack, refused_in_one_line
-from torch.nn.functional import cross_entropy
-from transformers import AutoConfig, AutoModelForCausalLM, T5Config, T5ForConditionalGeneration
+from transformers import AutoModelForCausalLM, T5Config, T5ForConditionalGeneration
 from world import EXPERIMENT
 
 TASKS = ["arc_easy", "piqa", "winogrande"]
@@ -60,33 +59,9 @@ def said(name: str, asked: dict[str, Any]) -> tuple[str, str]:
     return f"Question: {asked['question']}\nAnswer:", held["text"][held["label"].index(asked["answerKey"])]
 
 
-def train(folder: Path) -> None:
-    """Trains on right answers behind contexts of other rows, for some seconds on one core, and not to the end."""
-    torch.set_num_threads(1)
-    torch.manual_seed(11)
-    known = tokenizer()
-    config: dict[str, Any] = {
-        "vocab_size": known.get_vocab_size(), "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 64,
-        "pad_token_id": 0, "eos_token_id": 1, "tie_word_embeddings": True,
-    }
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **config), attn_implementation="eager")
-    source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(120):
-        lines, wanted = [], []
-        for i in range(48):
-            context, answer = said(TASKS[i % 3], row(TASKS[i % 3], source))
-            before = known.encode(context, add_special_tokens=False).ids
-            line = known.encode(f"{context} {answer}", add_special_tokens=False).ids
-            lines.append(line)
-            wanted.append([-100] * (len(before) - 1) + line[len(before):])
-        logits = model(input_ids=padded(lines, 0), use_cache=False).logits[:, :-1]
-        loss = cross_entropy(logits.flatten(0, 1), padded(wanted, -100).flatten(), ignore_index=-100)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    model.save_pretrained(folder)
-    known.save(str(folder / "tokenizer.json"))
+def said_by_rows(source: Source) -> Iterator[tuple[str, str]]:
+    for i in range(48):
+        yield said(TASKS[i % 3], row(TASKS[i % 3], source))
 
 
 def named(text: str) -> str:
@@ -130,7 +105,7 @@ class ChoicesWorld(PromptWorld):
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> ChoicesWorld:
     folder, source = tmp_path_factory.mktemp("choices"), Source(3)
-    train(folder / "model")
+    train_decoder(folder / "model", 120, said_by_rows)
     for name in TASKS:
         (folder / "hub" / name).mkdir(parents=True)
         for split, count in ROWS.items():
@@ -272,10 +247,5 @@ def test_what_has_no_meaning_is_refused_in_one_line(
     assert not (tmp_path / "run").exists()
 
 
-def _shorter(world: ChoicesWorld) -> None:
-    path = world.folder / "model" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 10}))
-
-
 def test_texts_without_room_for_their_choices_are_refused_in_one_line(world: ChoicesWorld, tmp_path: Path) -> None:
-    refused_in_one_line(world, _shorter, "of an answer behind it; the model", tmp_path, ranks=1)
+    refused_in_one_line(world, lambda copy: shorten(copy, 10), "of an answer behind it; the model", tmp_path, ranks=1)
