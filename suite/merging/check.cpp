@@ -340,8 +340,8 @@ Check check(const Recipe& recipe, const std::function<void()>& go_on) {
     }
   };
   Weighing weighing(recipe, go_on, check);
-  for (const auto& [base_model, folder] : weighing.pairs()) {
-    const auto &base = base_model, &model = folder;
+  for (const auto& pair : weighing.pairs()) {
+    const auto &base = pair.first, &model = pair.second;
     bool whole = true;  // an adapter has neither a configuration of the model's nor a tokenizer of its own
     or_found([&] { whole = !Adapter::is_in(model); });
     if (!whole) continue;

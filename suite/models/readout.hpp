@@ -88,19 +88,15 @@ struct Readout {
   T output(const Encoder& encoder, const Blocks<T>& p, const T& z, const Batch& x) const {
     if (is_features()) return z;
     const auto& table = p[static_cast<std::size_t>(encoder.vocabulary_block())];
-    if (kind == Kind::choices) {
-      const T states = autodiff::some_tokens(z, 0, x.scored.size(1));
-      if (weight.defined()) return autodiff::choice_scores(states, weight, x.scored, most);
-      const T logits = autodiff::linear(states, table);
-      return autodiff::choice_scores(
-          encoder.logit_cap() > 0 ? autodiff::soft_cap(logits, encoder.logit_cap()) : logits, {}, x.scored,
-          most);
-    }
     if (reads_places()) {
-      const T states = autodiff::some_tokens(z, 0, paths.nodes);
-      if (weight.defined()) return autodiff::flatten_tokens(states);
-      const T logits = autodiff::flatten_tokens(autodiff::linear(states, table));
-      return encoder.logit_cap() > 0 ? autodiff::soft_cap(logits, encoder.logit_cap()) : logits;
+      const bool are_choices = kind == Kind::choices;
+      T places = autodiff::some_tokens(z, 0, are_choices ? x.scored.size(1) : paths.nodes);
+      if (!weight.defined()) {
+        places = autodiff::linear(places, table);
+        if (encoder.logit_cap() > 0) places = autodiff::soft_cap(places, encoder.logit_cap());
+      }
+      return are_choices ? autodiff::choice_scores(places, weight, x.scored, most)
+                         : autodiff::flatten_tokens(places);
     }
     const auto biases = encoder.vocabulary_bias();
     if (const auto bound = encoder.logit_cap(); bound > 0)

@@ -102,34 +102,35 @@ at::Tensor exact_logits(const at::Tensor& x, const at::Tensor& head) {
   return head.defined() ? at::matmul(exact, head.to(exact.scalar_type()).t()) : exact;
 }
 
+/// Whether a place is read for a choice, bool [n, places, choices].
+at::Tensor member_of(const at::Tensor& scored, std::int64_t choices) {
+  return scored.select(2, 1).unsqueeze(2).eq(at::arange(choices, scored.options()));
+}
+
 /// Each place's number at its token [n, places, rows], less that of the place [n, places]; added up by
 /// choices. A product adds in the same order everywhere.
 at::Tensor by_choices(const at::Tensor& of_tokens, const at::Tensor& of_places, const at::Tensor& scored,
-                      std::int64_t choices) {
+                      const at::Tensor& member) {
   const auto token = scored.select(2, 0).clamp_min(0).unsqueeze(2);
   const auto at_tokens = of_tokens.gather(2, token).squeeze(2) - of_places;
-  const auto member = scored.select(2, 1).unsqueeze(2).eq(at::arange(choices, scored.options()));
   return at::bmm(at_tokens.unsqueeze(1), member.to(at_tokens.scalar_type())).squeeze(1);
-}
-
-at::Tensor lacking(const at::Tensor& scored, std::int64_t choices) {
-  return scored.select(2, 1).unsqueeze(2).eq(at::arange(choices, scored.options())).any(1).logical_not();
 }
 
 }  // namespace
 
 at::Tensor choice_scores(const at::Tensor& x, const at::Tensor& head, const at::Tensor& scored,
                          std::int64_t choices) {
-  const auto logits = exact_logits(x, head);
-  return by_choices(logits, logits.logsumexp(2), scored, choices)
-      .masked_fill(lacking(scored, choices), no_choice);
+  const auto logits = exact_logits(x, head), member = member_of(scored, choices);
+  return by_choices(logits, logits.logsumexp(2), scored, member)
+      .masked_fill(member.any(1).logical_not(), no_choice);
 }
 
 Dual choice_scores(const Dual& x, const at::Tensor& head, const at::Tensor& scored, std::int64_t choices) {
   return {choice_scores(x.value, head, scored, choices), tangent_of([&] {
             if (!x.tangent.defined()) return at::Tensor();
             const auto t = exact_logits(x.tangent, head);
-            return by_choices(t, (exact_logits(x.value, head).softmax(2) * t).sum(2), scored, choices);
+            return by_choices(t, (exact_logits(x.value, head).softmax(2) * t).sum(2), scored,
+                              member_of(scored, choices));
           })};
 }
 

@@ -113,11 +113,13 @@ class Disentanglement final : public Experiment {
   }
 
  private:
-  at::Tensor predictions(const std::string& name, std::size_t t, const at::Tensor& z) const {
-    const auto& readout = study_.readouts.of(t);
+  at::Tensor labels(const std::string& name, std::size_t t) const {
     const auto rows = study_.samples.rows(t, settings_.split, points(name));
-    const auto labels = study_.samples.labels(t, settings_.split, rows);
-    return metrics::predictions(readout.compared(readout.logits(z), labels));
+    return study_.samples.labels(t, settings_.split, rows);
+  }
+  at::Tensor predictions(std::size_t t, const at::Tensor& z, const at::Tensor& of_labels) const {
+    const auto& readout = study_.readouts.of(t);
+    return metrics::predictions(readout.compared(readout.logits(z), of_labels));
   }
 
   inline static const std::vector<std::string> kl_errors = {"error", "symmetric_error"};
@@ -160,10 +162,11 @@ class Disentanglement final : public Experiment {
   store::TensorFile single(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
     const EditedOutputs models(study_, folder, context.group);
+    const auto of_labels = labels(name, t);
     std::vector<at::Tensor> rows(alpha_.size()), outputs;
     models.each(Edit::one(name, t, alpha_), t, settings_.split, points(name),
                 [&](std::int64_t k, const at::Tensor& z) {
-                  rows[static_cast<std::size_t>(k)] = predictions(name, t, z);
+                  rows[static_cast<std::size_t>(k)] = predictions(t, z, of_labels);
                   if (settings_.representation) outputs.push_back(z);
                 });
     store::TensorFile file;
@@ -208,12 +211,13 @@ class Disentanglement final : public Experiment {
       const auto alone = single.tensors.at("predictions").to(study_.device);
       const auto outputs =
           settings_.representation ? single.tensors.at("outputs").to(study_.device) : at::Tensor();
+      const auto of_labels = labels(name, t);
       const auto grid = grid_of(name, p, side);
       const auto& cells = grid.cells;
       models.each(
           grid.edit, t, settings_.split, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
             const auto [r, c] = cells[static_cast<std::size_t>(k)];
-            const auto merged = predictions(name, t, z);
+            const auto merged = predictions(t, z, of_labels);
             error[side][r][c] =
                 metrics::disagreements(alone[side == 0 ? r : c], merged).to(at::kDouble).div_(merged.size(0));
             if (settings_.representation) {
