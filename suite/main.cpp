@@ -139,22 +139,32 @@ int start(int argc, char** argv) {
   plan->add_option("--device", plan_options.device,
                    "What to measure and plan for: auto (GPUs where there are some), cpu, or cuda [auto]");
   plan->add_option("--json", plan_options.json, "Write the plan and its units to this file");
-  std::filesystem::path recipe;
+  taugrid::program::MergeOptions merge_options;
   auto* merge = app.add_subcommand(
       "merge",
       "Merge checkpoints without data: models of any architecture, fine-tuned from one base, become one.\n"
       "They are Hugging Face folders with model.safetensors, or its parts and their index. They are read\n"
       "block by block, so that memory does not grow with them (methods on matrices, such as tsv_m, hold one of\n"
-      "each model); on the host, in one process.");
-  merge->add_option("recipe", recipe, "The recipe: TOML, or mergekit's YAML where it ends with .yml or .yaml")
+      "each model); on the host. The ranks of mpirun or srun share out the tensors. A merge that was stopped or\n"
+      "killed goes on when it is started again.");
+  merge->add_option("recipe", merge_options.recipe, "The recipe: TOML, or mergekit's YAML where it ends with .yml or .yaml")
       ->required();
-  std::filesystem::path merged;
-  merge->add_option("out", merged, "The folder to be written, in place of the recipe's out");
+  merge->add_option("out", merge_options.out, "The folder to be written, in place of the recipe's out");
   bool only_check = false;
   merge->add_flag(
       "--check", only_check,
       "Merge nothing: print whether the models belong together (configurations, vocabularies, types, NaN)\n"
       "and how far each is from its base; exit code 2 where a merge would be wrong");
+  merge
+      ->add_option("--plan", merge_options.plan,
+                   "Merge nothing: print what each of so many ranks would read, write and compute; one number, or\n"
+                   "several with commas between")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1000000));
+  merge->add_option("--bench", merge_options.bench,
+                    "What the file system gives, where it was measured: mpirun -n N taugrid bench --filter\n"
+                    "'^storage/' --json FILE. The plan has seconds then, and a merge says which share it reached");
   merge->footer(
       "mergekit's recipes in YAML are read as they are, and what is not known there is refused:\n"
       "  taugrid merge recipe.yml merged\n"
@@ -267,8 +277,9 @@ int start(int argc, char** argv) {
   if (*info) return taugrid::program::info();
   if (*keys) return speaks() ? taugrid::program::keys(markdown, recipe_keys) : 0;
   if (*results) return speaks() ? taugrid::program::results(results_markdown, results_json) : 0;
-  if (*merge && only_check) return speaks() ? taugrid::program::check_merge(recipe, merged) : 0;
-  if (*merge) return speaks() ? taugrid::program::merge(recipe, merged) : 0;
+  if (*merge && only_check) return speaks() ? taugrid::program::check_merge(merge_options.recipe, merge_options.out) : 0;
+  if (*merge && !merge_options.plan.empty()) return speaks() ? taugrid::program::plan_merge(merge_options) : 0;
+  if (*merge) return taugrid::program::merge(argc, argv, merge_options);
   if (*extract) return speaks() ? taugrid::program::extract(extract_options) : 0;
   if (*diff) return speaks() ? taugrid::program::diff(diff_options) : 0;
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;

@@ -110,6 +110,16 @@ void KthMagnitude::count(const at::Tensor& stretch) {
   }
 }
 
+void KthMagnitude::combine(const Holders& holders) {
+  if (pass_ == Pass::bracket) {
+    above_ = holders.sums({above_}).front();
+    inside_ = holders.joined(inside_);
+    return;
+  }
+  const auto sums = holders.sums({counts_.begin(), counts_.end()});
+  counts_.assign(sums.begin(), sums.end());
+}
+
 bool KthMagnitude::next() {
   if (pass_ == Pass::sample) {
     if (choose_bracket()) {

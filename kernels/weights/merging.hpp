@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -38,6 +39,15 @@ class KthMagnitude {
   KthMagnitude(std::int64_t k, std::int64_t length);
   /// τ's numbers, or those of θ, from which those of `start` are subtracted.
   void add(const at::Tensor& stretch, const at::Tensor& start = {});
+  /// Several holders of a vector's parts: what each has counted is summed over them, number by number, and
+  /// what it has collected is joined.
+  struct Holders {
+    std::function<std::vector<std::int64_t>(const std::vector<std::int64_t>&)> sums;
+    std::function<std::vector<float>(const std::vector<float>&)> joined;
+  };
+  /// Before next(), where each holder has added its own part of the vector: from then on all are as if each
+  /// had added all of it.
+  void combine(const Holders& holders);
   /// Ends a pass over the whole vector; whether it takes another. \throws std::invalid_argument where the
   /// vector has less than k numbers.
   bool next();

@@ -113,8 +113,9 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
   const auto memory = at::empty({static_cast<std::int64_t>(which.size()) + 1, size}, at::kFloat);
   std::vector<at::Tensor> stretches(which.size());
   for (auto begin = range.begin; begin < range.end(); begin += size) {
-    go_on_();
     const auto n = std::min(size, range.end() - begin);
+    come_to_ += static_cast<double>(n) * static_cast<double>(which.size());
+    go_on_();
     each_tensor({begin, n}, [&](const NamedTensor& tensor, Range part) {
       // One copy of θ0 and one of a model at a time, gone before the visitor begins: a stretch may be a whole
       // matrix.
@@ -175,6 +176,7 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
         as_they_are = theta[i].scalar_type() == at::kFloat;
       }
       if (!as_they_are) return TaskVectors::do_visit_stretches(which, part, visitor);
+      come_to_ += static_cast<double>(part.count) * static_cast<double>(which.size());
       if (visitor(part.begin, {theta, start})) return;
       for (std::size_t i = 0; i < which.size(); ++i) {
         if (!at::isfinite(theta[i] - start).all().item<bool>())

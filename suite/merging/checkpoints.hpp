@@ -48,6 +48,8 @@ class CheckpointVectors final : public TaskVectors {
   const MatchedTensors& matched() const { return matched_; }
 
   std::size_t side_by_side() const override { return side_by_side_on_files; }
+  /// Numbers of vectors that visits have come to so far; unlike visited(), it grows with each stretch.
+  double come_to() const { return come_to_; }
 
   /// Calls `see(tensor's name, its first number, numbers)` with the numbers begin … of τ of each tensor that
   /// they are in.
@@ -78,6 +80,7 @@ class CheckpointVectors final : public TaskVectors {
   const std::vector<Model>& models_;
   bool from_zero_;
   std::function<void()> go_on_;
+  mutable double come_to_ = 0;
   MatchedTensors matched_;
   std::vector<NamedTensor> tensors_;
 };

@@ -30,6 +30,7 @@
 #include "suite/store/mapped_file.hpp"
 #include "suite/store/quoted.hpp"
 #include "suite/store/safetensors_writer.hpp"
+#include "suite/store/unfinished_folder.hpp"
 
 namespace taugrid::merging {
 namespace {
@@ -48,8 +49,10 @@ constexpr config::Meaning of_adapter =
     "the adapters' ranks added up, which loses nothing";
 constexpr config::Meaning of_tokenizer =
     "The vocabulary of the merged model: before any method, each model's embeddings and head get a row for "
-    "each token of it, found by the models' tokenizers. A row that a model lacks is that of the one model that "
-    "has it, else the base's, else the mean of those that do; zero, where nobody has it. Without this section "
+    "each token of it, found by the models' tokenizers. A row that a model lacks is that of the one model "
+    "that "
+    "has it, else the base's, else the mean of those that do; zero, where nobody has it. Without this "
+    "section "
     "rows are merged as they stand";
 constexpr config::Meaning of_tokens =
     "Tokens whose rows are chosen; what the vocabulary lacks is added to it";
@@ -317,30 +320,38 @@ void require_free(const Recipe& recipe) {
 /// of max_shard_size, of slices in the order of the layers.
 class Output {
  public:
-  Output(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages, const fs::path& folder,
+  Output(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
          const std::function<void()>& go_on)
       : dtype_(recipe.type()), go_on_(go_on) {
     place_all(recipe, stages);
-    nlohmann::json places;
-    std::uint64_t bytes = 0;
-    std::map<std::string, store::SafetensorsWriter::Contents> files;
     for (const auto& [key, place] : places_) {
       const auto& info = key.first->start().tensors().at(key.second);
-      const auto type = written_as(info.scalar);
-      files[place.file][place.name] = {type, info.shape};
-      bytes += bytes_of(info);
+      files_[place.file][place.name] = {written_as(info.scalar), info.shape};
+    }
+    in_parts_ = files_.size() > 1 || stages.front()->start().in_parts();
+  }
+
+  /// Makes the files, of zeros, and the parts' index. By one rank.
+  void create(const fs::path& folder) const {
+    nlohmann::json places;
+    std::uint64_t bytes = 0;
+    for (const auto& [key, place] : places_) {
+      bytes += bytes_of(key.first->start().tensors().at(key.second));
       places[place.name] = place.file;
     }
-    std::map<std::string, store::SafetensorsWriter*> writers;
-    for (const auto& [file, contents] : files)
-      writers[file] = &writers_.emplace_back(folder / file, contents,
-                                             std::map<std::string, std::string>{{"format", "pt"}});
-    for (auto& entry : places_) entry.second.writer = writers.at(entry.second.file);
-    if (files.size() > 1 || stages.front()->start().in_parts())
+    for (const auto& [file, contents] : files_)
+      store::SharedSafetensors(folder / file, contents, metadata(), store::SharedSafetensors::File::is_new);
+    if (in_parts_)
       store::write_atomically(
           folder / "model.safetensors.index.json",
           nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", places}}.dump(2) + "\n");
-    for (const auto& stage : stages) carry_over(*stage);
+  }
+  void open(const fs::path& folder) {
+    std::map<std::string, store::SharedSafetensors*> writers;
+    for (const auto& [file, contents] : files_)
+      writers[file] = &writers_.emplace_back(folder / file, contents, metadata(),
+                                             store::SharedSafetensors::File::is_there);
+    for (auto& entry : places_) entry.second.writer = writers.at(entry.second.file);
   }
 
   /// Merged numbers of a tensor, from `begin` on.
@@ -349,15 +360,41 @@ class Output {
     const auto [first, last] = stage.vectors().matched().doubles.equal_range(name);
     for (auto twin = first; twin != last; ++twin) put(stage, twin->second, begin, numbers, /*merged=*/true);
   }
-  void commit() {
-    for (auto& writer : writers_) writer.commit();
+  /// All that is not merged, by stretches: a tensor may be larger than memory. A rank's share of them.
+  void carry_over(const Stage& stage, const Team& team) {
+    constexpr std::int64_t at_once = std::int64_t{1} << 20;
+    const auto& matched = stage.vectors().matched();
+    std::set<std::string> merged(matched.merged.begin(), matched.merged.end());
+    for (const auto& [other, name] : matched.doubles) merged.insert(name);
+    at::Tensor buffer;
+    std::size_t piece = 0;
+    for (const auto& [name, info] : stage.start().tensors()) {
+      const auto count = c10::multiply_integers(info.shape);
+      for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += at_once)
+        if (team.is_mine(piece++))
+          put(stage, name, begin,
+              stage.start().numbers(name, begin, std::min(at_once, count - begin), buffer),
+              /*merged=*/false);
+    }
+  }
+  void flush() {
+    for (auto& writer : writers_) writer.flush();
+  }
+  std::int64_t written() const { return written_; }  ///< bytes, here
+  /// Bytes of all tensors.
+  double bytes() const {
+    double all = 0;
+    for (const auto& entry : places_)
+      all += static_cast<double>(bytes_of(entry.first.first->start().tensors().at(entry.first.second)));
+    return all;
   }
 
  private:
   struct Place {
     std::string name, file;
-    store::SafetensorsWriter* writer = nullptr;
+    store::SharedSafetensors* writer = nullptr;
   };
+  static std::map<std::string, std::string> metadata() { return {{"format", "pt"}}; }
   using Key = std::pair<const Stage*, std::string>;
 
   at::ScalarType written_as(at::ScalarType scalar) const {
@@ -403,21 +440,6 @@ class Output {
     }
   }
 
-  /// All that is not merged, by stretches: a tensor may be larger than memory.
-  void carry_over(const Stage& stage) {
-    constexpr std::int64_t at_once = std::int64_t{1} << 20;
-    const auto& matched = stage.vectors().matched();
-    std::set<std::string> merged(matched.merged.begin(), matched.merged.end());
-    for (const auto& [other, name] : matched.doubles) merged.insert(name);
-    at::Tensor buffer;
-    for (const auto& [name, info] : stage.start().tensors()) {
-      const auto count = c10::multiply_integers(info.shape);
-      for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += at_once)
-        put(stage, name, begin, stage.start().numbers(name, begin, std::min(at_once, count - begin), buffer),
-            /*merged=*/false);
-    }
-  }
-
   /// Throws InputError where the type cannot hold a merged number, or one of the base's that another type
   /// holds.
   void put(const Stage& stage, const std::string& name, std::int64_t begin, const at::Tensor& numbers,
@@ -433,12 +455,16 @@ class Output {
                                    store::quoted(name), at::toString(type)));
     const auto& place = places_.at({&stage, name});
     place.writer->write(place.name, begin, written);
+    written_ += static_cast<std::int64_t>(written.nbytes());
   }
 
   std::optional<at::ScalarType> dtype_;
   const std::function<void()>& go_on_;
-  std::list<store::SafetensorsWriter> writers_;
+  std::map<std::string, store::SafetensorsWriter::Contents> files_;
+  bool in_parts_ = false;
+  std::list<store::SharedSafetensors> writers_;
   std::map<Key, Place> places_;
+  std::int64_t written_ = 0;
 };
 
 /// The base's configuration as the merged model's: the type in which weights are loaded, of slices how many
@@ -684,35 +710,142 @@ std::vector<config::SectionEntry> recipe_reference() {
 
 namespace {
 
-void write_model(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
-                 const Vocabulary* vocabulary, const std::vector<fs::path>& whole, const fs::path& folder,
-                 Report& report, const std::function<void()>& go_on) {
+/// What the merged model's bytes depend on: the recipe, what computes, and each file of the inputs by size
+/// and time.
+std::string what_is_made(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
+                         const std::string& made_by) {
+  auto text = fmt::format("# {}\n# {}\n{}", made_by, at::get_cpu_capability(), recipe.resolved);
+  std::set<fs::path> folders(recipe.models.begin(), recipe.models.end());
+  folders.insert(recipe.base);
+  for (const auto& stage : stages) folders.insert(stage->start().folder());
+  for (const auto& folder : folders) {
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      std::error_code error;
+      if (!fs::is_regular_file(entry.path(), error)) continue;
+      files.push_back(fmt::format("# {} {} {}\n", entry.path().string(), fs::file_size(entry.path(), error),
+                                  fs::last_write_time(entry.path(), error).time_since_epoch().count()));
+    }
+    std::sort(files.begin(), files.end());
+    for (const auto& file : files) text += file;
+  }
+  return text;
+}
+
+/// Bytes of all files that are read.
+double bytes_of_inputs(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages) {
+  std::map<fs::path, double> read;
+  for (const auto& stage : stages) {
+    if (!stage->is_of_models()) read[stage->start().folder()] = static_cast<double>(stage->start().bytes());
+    for (std::size_t i = 0; i < stage->models().size(); ++i)
+      read[recipe.models[stage->slice().sources[i].model]] =
+          static_cast<double>(bytes_of(stage->models()[i]));
+  }
+  double all = 0;
+  for (const auto& entry : read) all += entry.second;
+  return all;
+}
+
+/// The folder as one rank builds it: all but the numbers.
+void lay_out(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
+             const Vocabulary* vocabulary, const std::vector<fs::path>& whole, const Output& output,
+             const fs::path& folder, const std::function<void()>& go_on) {
   copy_side_files(recipe.base, vocabulary != nullptr ? vocabulary->source() : recipe.base, whole, folder,
                   go_on);
   if (vocabulary != nullptr) vocabulary->write(folder);
   if (!recipe.chat_template.empty()) write_chat_template(recipe, folder);
   edit_configuration(recipe, stages, vocabulary, folder / "config.json");
-  Output output(recipe, stages, folder, go_on);
-  for (const auto& stage : stages) {
-    const auto merged =
-        stage->merge([&](const std::string& name, std::int64_t from, const at::Tensor& numbers) {
-          output.write(*stage, name, from, numbers);
-        });
-    const double share = static_cast<double>(stage->vectors().length()) / static_cast<double>(report.numbers);
-    report.merged.density += share * merged.density;
-    report.merged.passes += share * merged.passes;
+  output.create(folder);
+}
+
+/// Rank 0 has `unfinished`, which is in `folder`.
+void write_model(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
+                 const Vocabulary* vocabulary, const std::vector<fs::path>& whole, const fs::path& folder,
+                 store::UnfinishedFolder* unfinished, const Making& making, Report& report) {
+  double planned = 0;  // numbers of vectors that this rank goes through
+  const std::function<void()> go_on = [&] {
+    making.go_on();
+    double come_to = 0;
+    for (const auto& stage : stages) come_to += stage->vectors().come_to();
+    if (planned > 0) making.see(std::min(1.0, come_to / planned));
+  };
+  Output output(recipe, stages, go_on);
+  if (unfinished != nullptr && !unfinished->goes_on()) {
+    lay_out(recipe, stages, vocabulary, whole, output, folder, go_on);
+    unfinished->begin();
   }
-  output.commit();
+  making.team.wait_for_all("layout of the merged folder");
+  output.open(folder);
+  std::vector<std::int64_t> lengths;
+  for (const auto& stage : stages) lengths.push_back(stage->vectors().length());
+  UnderWay under_way(making.team, folder, lengths, [&] { output.flush(); });
+  try {
+    std::vector<Stage::Share> shares;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      auto all = stages[s]->shares(making.team.size(), [&](Range range) { return under_way.left(s, range); });
+      shares.push_back(std::move(all[static_cast<std::size_t>(making.team.rank())]));
+      planned += shares.back().visits;
+    }
+    const auto all = static_cast<double>(std::max<std::int64_t>(report.numbers, 1));
+    for (const auto& stage : stages) output.carry_over(*stage, making.team);
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const auto& stage = *stages[s];
+      const auto merged = stage.merge(
+          shares[s], s, under_way, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
+            output.write(stage, name, from, part);
+          });
+      const double share = static_cast<double>(stage.vectors().length()) / all;
+      report.merged.density += share * merged.density;
+      report.merged.passes += share * merged.passes;
+    }
+    report.read = report.bytes * report.merged.passes;
+    report.written = making.team.sums({output.written()}).front();
+  } catch (const Interrupted& stopped) {
+    under_way.settle();
+    throw Interrupted(std::string(stopped.what()) + "; what is finished stays in " + folder.string() +
+                      ", and the same command goes on");
+  }
+  output.flush();
+  store::require_unchanged();
+  making.team.wait_for_all("end of the merge");
 }
 
 }  // namespace
 
-Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look,
-             const std::function<void()>& go_on) {
-  const at::NoGradGuard no_grad;
-  require_free(recipe);
+std::vector<Load> loads(const Recipe& recipe, int ranks) {
+  const std::function<void()> go_on = [] {};
   const auto vocabulary = recipe.tokenizer ? std::make_unique<Vocabulary>(recipe) : nullptr;
   const auto stages = stages_of(recipe, vocabulary.get(), go_on);
+  const Output output(recipe, stages, go_on);
+  double numbers = 0, vectors = 0;
+  for (const auto& stage : stages) {
+    const auto length = static_cast<double>(stage->vectors().length());
+    numbers += length;
+    vectors += length * static_cast<double>(stage->vectors().count());
+  }
+  const auto input = bytes_of_inputs(recipe, stages) / std::max(vectors, 1.0),
+             result = output.bytes() / std::max(numbers, 1.0);
+  std::vector<Load> all(static_cast<std::size_t>(ranks));
+  for (const auto& stage : stages) {
+    const auto shares = stage->shares(ranks, [](Range range) { return std::vector<Range>{range}; });
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      all[r].read += input * shares[r].visits;
+      all[r].written += result * shares[r].numbers;
+      all[r].flops += shares[r].flops;
+    }
+  }
+  return all;
+}
+
+Report merge(const Recipe& recipe, const Making& making) {
+  const at::NoGradGuard no_grad;
+  const bool is_first = making.team.rank() == 0;
+  if (is_first) require_free(recipe);
+  if (recipe.adapter && making.team.size() > 1)
+    throw InputError(recipe.adapter->where + ": one rank makes an adapter, and " +
+                     std::to_string(making.team.size()) + " were started; start it without mpirun");
+  const auto vocabulary = recipe.tokenizer ? std::make_unique<Vocabulary>(recipe) : nullptr;
+  const auto stages = stages_of(recipe, vocabulary.get(), making.go_on);
   Report report;
   report.notes = recipe.notes;
   const auto note = [&](const std::vector<std::string>& lines) {
@@ -720,48 +853,61 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
       if (std::find(report.notes.begin(), report.notes.end(), line) == report.notes.end())
         report.notes.push_back(line);
   };
-  std::map<fs::path, double> read;
   std::vector<fs::path> whole;  // adapters have no side files that a result needs
   for (const auto& stage : stages) {
     report.numbers += stage->vectors().length();
     note(stage->start().notes());
-    if (!stage->is_of_models()) read[stage->start().folder()] = static_cast<double>(stage->start().bytes());
     for (std::size_t i = 0; i < stage->models().size(); ++i) {
       const auto& model = stage->models()[i];
-      const auto& path = recipe.models[stage->slice().sources[i].model];
       note(notes_of(model));
-      read[path] = static_cast<double>(bytes_of(model));
-      if (std::holds_alternative<Weights>(model)) whole.push_back(path);
+      if (std::holds_alternative<Weights>(model))
+        whole.push_back(recipe.models[stage->slice().sources[i].model]);
     }
     note(stage->vectors().matched().notes);
   }
   if (vocabulary != nullptr) note(vocabulary->notes());
-  for (const auto& entry : read) report.bytes += entry.second;
+  report.bytes = bytes_of_inputs(recipe, stages);
 
-  store::AtomicFolder folder(recipe.out);
-  if (recipe.adapter) {
-    auto adapter = write_adapter(recipe, *stages.front(), folder.path(), go_on);
-    report.merged = adapter.merged;
-    report.matrices = std::move(adapter.matrices);
-    report.whole = adapter.whole.size();
-    note(adapter.notes);
-  } else {
-    write_model(recipe, stages, vocabulary.get(), whole, folder.path(), report, go_on);
+  const auto folder = store::UnfinishedFolder::place(recipe.out);
+  std::optional<store::UnfinishedFolder> unfinished;
+  if (is_first) unfinished.emplace(recipe.out, what_is_made(recipe, stages, making.made_by));
+  try {
+    if (recipe.adapter) {
+      auto adapter = write_adapter(recipe, *stages.front(), folder, making.go_on);
+      report.merged = adapter.merged;
+      report.matrices = std::move(adapter.matrices);
+      report.whole = adapter.whole.size();
+      note(adapter.notes);
+      store::require_unchanged();
+    } else {
+      write_model(recipe, stages, vocabulary.get(), whole, folder, unfinished ? &*unfinished : nullptr,
+                  making, report);
+    }
+    if (is_first) {
+      UnderWay::remove_journals(folder);
+      auto comment = fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n", making.made_by,
+                                 report.numbers, report.merged.density);
+      for (const auto& line : report.notes) comment += "# " + line + "\n";
+      for (const auto& matrix : report.matrices)
+        comment += fmt::format("# {}: rank {}, relative error {:.4g}\n", store::quoted(matrix.name),
+                               matrix.rank, matrix.error);
+      const auto record = comment + recipe.resolved;
+      store::write_atomically(folder / "merge.toml", record);
+      const auto& meaning =
+          recipe.method_name == passthrough ? of_passthrough : entry(recipe.method_name).meaning;
+      store::write_atomically(folder / "README.md", model_card(recipe, meaning.text, making.made_by, record));
+      unfinished->commit();
+    }
+  } catch (const InputError&) {
+    std::error_code ignored;
+    if (unfinished) {
+      unfinished->discard();
+    } else {
+      fs::remove_all(folder, ignored);
+    }
+    throw;
   }
-  store::require_unchanged();
-  auto comment = fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n", made_by,
-                             report.numbers, report.merged.density);
-  for (const auto& line : report.notes) comment += "# " + line + "\n";
-  for (const auto& matrix : report.matrices)
-    comment += fmt::format("# {}: rank {}, relative error {:.4g}\n", store::quoted(matrix.name), matrix.rank,
-                           matrix.error);
-  const auto record = comment + recipe.resolved;
-  store::write_atomically(folder.path() / "merge.toml", record);
-  const auto& meaning =
-      recipe.method_name == passthrough ? of_passthrough : entry(recipe.method_name).meaning;
-  store::write_atomically(folder.path() / "README.md", model_card(recipe, meaning.text, made_by, record));
-  folder.commit();
-  look();
+  making.look();
   return report;
 }
 

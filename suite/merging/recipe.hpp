@@ -118,14 +118,32 @@ struct Report {
   std::vector<std::string> notes;             ///< what was not merged, or not as it stood
   std::vector<FactoredMatrix> matrices = {};  ///< of an adapter
   std::size_t whole = 0;                      ///< tensors that stand in it whole
+  double read = 0, written = 0;               ///< bytes, by all ranks together, in this start
 };
+
+/// How a merge is carried out.
+struct Making {
+  std::string made_by;          ///< the first line of merge.toml, and what computed: another starts anew
+  Team team = {};               ///< that keeps apart; an adapter is made by one rank
+  std::function<void()> go_on;  ///< called all the while; may throw Interrupted
+  std::function<void()> look;   ///< called at the end, while the inputs are still mapped
+  std::function<void(double share)> see;  ///< how far this rank is, from 0 to 1
+};
+
+/// What a rank reads and writes in bytes, and computes beside what sums take.
+struct Load {
+  double read = 0, written = 0, flops = 0;
+};
+/// What the merged model of a recipe that makes no adapter takes each of so many ranks, about. Reads headers
+/// alone. Throws InputError.
+std::vector<Load> loads(const Recipe& recipe, int ranks);
 
 /// Writes recipe.out: the merged weights in recipe.dtype and the base model's files, the files beside them
 /// that say what the model is (side_files.hpp), or an adapter of the base (adapter_output.hpp); merge.toml,
-/// `made_by` in its first line, and the model's card (model_card.hpp). The folder appears whole or not at
-/// all. `look` is called at the end, while the inputs are still mapped, and `go_on` all the while: what it
-/// throws leaves nothing behind. Throws InputError.
-Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look,
-             const std::function<void()>& go_on);
+/// and the model's card (model_card.hpp). The folder appears whole or not at all. It is built beside its
+/// place, where what is finished stays after Interrupted or a kill, and the next start of the same merge, by
+/// any number of ranks, goes on; InputError leaves nothing behind. The same bytes for any number of ranks.
+/// Collective. Throws InputError.
+Report merge(const Recipe& recipe, const Making& making);
 
 }  // namespace taugrid::merging

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "suite/error.hpp"
@@ -232,53 +233,153 @@ void Stage::require_one_vector() const {
       recipe_.method_name));
 }
 
-Merged Stage::each_run(const See& see) const {
-  double nonzero = 0, visited = 0;
+void Stage::add_to_theta0(std::int64_t begin, const at::Tensor& tau, const Write& write) const {
+  const auto& tensors = vectors_->tensors();
+  const auto end = begin + tau.numel();
+  auto first =
+      std::upper_bound(tensors.begin(), tensors.end(), begin,
+                       [](std::int64_t place, const auto& each) { return place < each.range.end(); });
+  // Tensors of one λ together.
+  for (auto at = begin; at < end;) {
+    const auto lambda = lambdas_[static_cast<std::size_t>(first - tensors.begin())];
+    while (first != tensors.end() && first->range.begin < end &&
+           lambdas_[static_cast<std::size_t>(first - tensors.begin())] == lambda)
+      ++first;
+    const auto until = first == tensors.end() ? end : std::min(end, first->range.begin);
+    vectors_->add_to_theta0(at, tau.narrow(0, at - begin, until - at), lambda, write);
+    at = until;
+  }
+}
+
+std::vector<Stage::Share::Piece> Stage::pieces() const {
+  // Small tensors together, so that a piece's own cost does not count; what is longer is cut where it may be.
+  constexpr std::int64_t together = std::int64_t{1} << 20, longest = std::int64_t{1} << 25;
+  std::vector<Share::Piece> all;
+  for (std::size_t r = 0; r < runs_.size(); ++r) {
+    const auto& run = runs_[r];
+    if (run.method->spans_tensors()) continue;
+    bool is_open = false;
+    for (auto i = run.begin; i < run.end; ++i) {
+      const auto& tensor = vectors_->tensors()[i];
+      if (tensor.range.count == 0) continue;
+      if (run.method->is_number_by_number() && tensor.range.count > longest) {
+        for (auto at = tensor.range.begin; at < tensor.range.end(); at += longest) {
+          const auto count = std::min(longest, tensor.range.end() - at);
+          all.push_back({{{tensor.name, {count}, {at, count}}}, r});
+        }
+        is_open = false;
+        continue;
+      }
+      if (!is_open) all.push_back({{}, r});
+      all.back().tensors.push_back(tensor);
+      is_open = all.back().range().count < together;
+    }
+  }
+  return all;
+}
+
+std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const {
+  constexpr double reading = 16;  // flops that take as long as one number of a vector, about
+  const auto count = vectors_->count();
+  const auto visits = [&](const MergeWork& work, std::int64_t numbers) {
+    return work.passes * static_cast<double>(count) * static_cast<double>(numbers);
+  };
+  auto all = pieces();
+  std::erase_if(all, [&](const auto& piece) { return left(piece.range()).empty(); });
+  std::vector<MergeWork> works;
+  std::vector<double> costs;
+  for (const auto& piece : all) {
+    works.push_back(runs_[piece.run].method->work(piece.tensors, count));
+    costs.push_back(works.back().flops + reading * visits(works.back(), piece.range().count));
+  }
+  const auto owner = dealt(costs, ranks);
+  std::vector<Share> shares(static_cast<std::size_t>(ranks));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    auto& share = shares[static_cast<std::size_t>(owner[i])];
+    share.visits += visits(works[i], all[i].range().count);
+    share.numbers += static_cast<double>(all[i].range().count);
+    share.flops += works[i].flops;
+    share.pieces.push_back(std::move(all[i]));
+  }
+  for (const auto& run : runs_) {
+    if (!run.method->spans_tensors()) continue;
+    const auto work = run.method->work(vectors_->tensors(), count);
+    for (auto& share : shares) {
+      const auto mine = comm::rows_a_rank(vectors_->length(), ranks);
+      share.numbers += static_cast<double>(mine);
+      share.visits += visits(work, run.method->shares_places() ? mine : vectors_->length());
+      share.flops += work.flops;
+    }
+  }
+  return shares;
+}
+
+Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write) const {
+  std::int64_t nonzero = under_way.team().rank() == 0 ? under_way.nonzero(number) : 0;
+  double visited = 0;
+  const auto length = [](const TaskVectors& vectors) { return static_cast<double>(vectors.length()); };
+  for (const auto& piece : share.pieces) {
+    const auto& run = runs_[piece.run];
+    const PartOfVectors part(*vectors_, piece.tensors);
+    const auto merged = run.method->merge(
+        part, run.parameters.weights,
+        Sink([&](std::int64_t begin, const at::Tensor& tau) { add_to_theta0(begin, tau, write); }));
+    const auto count = std::llround(merged.density * length(part));
+    nonzero += count;
+    visited += merged.passes * length(part);
+    under_way.finish(number, piece.range(), count);
+  }
+  for (const auto& run : runs_) {
+    if (!run.method->spans_tensors() || vectors_->length() == 0) continue;
+    const auto& method = *run.method;
+    const bool goes_on = method.shares_places() && !method.puts_twice();
+    constexpr std::int64_t at_least = std::int64_t{1} << 22;
+    Range written{};
+    std::int64_t count = 0;  // of `written`, not zero
+    const auto finish = [&] {
+      if (written.count > 0) under_way.finish(number, written, count);
+      written = {};
+      count = 0;
+    };
+    const Sink sink(
+        [&](std::int64_t begin, const at::Tensor& tau) {
+          add_to_theta0(begin, tau, write);
+          if (!goes_on) return;
+          if (begin != written.end() || written.count >= at_least) finish();
+          if (written.count == 0) written.begin = begin;
+          written.count += tau.numel();
+          count += at::count_nonzero(tau).item<std::int64_t>();
+        },
+        [&](Range range) { return goes_on ? under_way.left(number, range) : std::vector<Range>{range}; });
+    const auto merged = method.merge(*vectors_, run.parameters.weights, sink, under_way.team());
+    finish();
+    if (under_way.team().rank() > 0) continue;  // all ranks have the same
+    nonzero += std::llround(merged.density * length(*vectors_));
+    visited += merged.passes * length(*vectors_);
+  }
+  const auto sums = under_way.team().sums({nonzero, std::llround(visited)});
+  const auto all = std::max(1.0, length(*vectors_));
+  return {static_cast<double>(sums[0]) / all, static_cast<double>(sums[1]) / all};
+}
+
+void Stage::merge_vectors(const Write& write) const {
+  std::map<std::string, double> lambda;
+  for (std::size_t i = 0; i < lambdas_.size(); ++i) lambda[vectors_->tensors()[i].name] = lambdas_[i];
+  const auto put = [&](const std::string& name, std::int64_t from, const at::Tensor& numbers) {
+    at::Tensor buffer;
+    write(name, from,
+          is_of_models_ ? at::sub(numbers, start_.numbers(name, from, numbers.numel(), buffer).to(at::kFloat))
+                        : at::mul(numbers, lambda.at(name)));
+  };
   for (const auto& run : runs_) {
     const auto& all = vectors_->tensors();
     const auto at = [&](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
     const PartOfVectors part(*vectors_, {at(run.begin), at(run.end)});
     if (part.length() == 0) continue;
-    const auto merged = run.method->merge(
-        part, run.parameters.weights, [&](std::int64_t begin, const at::Tensor& tau) { see(begin, tau); });
-    nonzero += merged.density * static_cast<double>(part.length());
-    visited += merged.passes * static_cast<double>(part.length());
+    run.method->merge(part, run.parameters.weights, Sink([&](std::int64_t begin, const at::Tensor& tau) {
+                        vectors_->each_part(begin, tau, put);
+                      }));
   }
-  const auto length = std::max(1.0, static_cast<double>(vectors_->length()));
-  return {nonzero / length, visited / length};
-}
-
-Merged Stage::merge(const Write& write) const {
-  const auto& tensors = vectors_->tensors();
-  return each_run([&](std::int64_t begin, const at::Tensor& tau) {
-    const auto end = begin + tau.numel();
-    auto first =
-        std::upper_bound(tensors.begin(), tensors.end(), begin,
-                         [](std::int64_t place, const auto& each) { return place < each.range.end(); });
-    // Tensors of one λ together.
-    for (auto at = begin; at < end;) {
-      const auto lambda = lambdas_[static_cast<std::size_t>(first - tensors.begin())];
-      while (first != tensors.end() && first->range.begin < end &&
-             lambdas_[static_cast<std::size_t>(first - tensors.begin())] == lambda)
-        ++first;
-      const auto until = first == tensors.end() ? end : std::min(end, first->range.begin);
-      vectors_->add_to_theta0(at, tau.narrow(0, at - begin, until - at), lambda, write);
-      at = until;
-    }
-  });
-}
-
-Merged Stage::merge_vectors(const Write& write) const {
-  std::map<std::string, double> lambda;
-  for (std::size_t i = 0; i < lambdas_.size(); ++i) lambda[vectors_->tensors()[i].name] = lambdas_[i];
-  return each_run([&](std::int64_t begin, const at::Tensor& tau) {
-    vectors_->each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
-      at::Tensor buffer;
-      write(name, from,
-            is_of_models_ ? at::sub(part, start_.numbers(name, from, part.numel(), buffer).to(at::kFloat))
-                          : at::mul(part, lambda.at(name)));
-    });
-  });
 }
 
 bool Stage::is_tensor_by_tensor() const {
@@ -302,8 +403,8 @@ std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const Vocabu
                                               const std::function<void()>& go_on) {
   std::vector<std::unique_ptr<Stage>> stages;
   for (std::size_t s = 0; s < recipe.slices.size(); ++s)
-    stages.push_back(std::make_unique<Stage>(recipe, recipe.slices[s], Stage::Place::of(recipe, s), vocabulary,
-                                             go_on));
+    stages.push_back(
+        std::make_unique<Stage>(recipe, recipe.slices[s], Stage::Place::of(recipe, s), vocabulary, go_on));
   return stages;
 }
 

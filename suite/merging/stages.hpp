@@ -13,6 +13,7 @@
 
 #include "suite/merging/checkpoints.hpp"
 #include "suite/merging/recipe.hpp"
+#include "suite/merging/under_way.hpp"
 #include "suite/merging/vocabulary.hpp"
 
 namespace taugrid::merging {
@@ -43,10 +44,28 @@ class Stage {
   std::int64_t layers() const { return layers_; }
 
   using Write = std::function<void(const std::string&, std::int64_t, const at::Tensor&)>;
-  /// `write(tensor's name, its first number, numbers)`: merged numbers, float32.
-  Merged merge(const Write& write) const;
-  /// The same of the merged model less θ0, λτ.
-  Merged merge_vectors(const Write& write) const;
+  /// What a rank makes of it: tensors, or stretches of them, where these can be merged one by one; else its
+  /// share of all numbers.
+  struct Share {
+    struct Piece {
+      std::vector<NamedTensor> tensors;  ///< side by side, or one that was cut
+      std::size_t run;
+      Range range() const {
+        return {tensors.front().range.begin, tensors.back().range.end() - tensors.front().range.begin};
+      }
+    };
+    std::vector<Piece> pieces;
+    double visits = 0;   ///< numbers of vectors that it takes to go through, about
+    double numbers = 0;  ///< that it gives
+    double flops = 0;    ///< beside the visits
+  };
+  /// The shares of so many ranks, which have about as much to do, of what `left` says is left of a range.
+  std::vector<Share> shares(int ranks, const Sink::Left& left) const;
+  /// `write(tensor's name, its first number, numbers)`: merged numbers of the rank's share, float32.
+  /// Collective.
+  Merged merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write) const;
+  /// λτ, the merged model less θ0, whole, in the same way.
+  void merge_vectors(const Write& write) const;
   /// Whether λτ of a tensor can be made without the other tensors.
   bool is_tensor_by_tensor() const;
   /// λτ of the i-th tensor of the vectors, flat, float32, where it can.
@@ -67,7 +86,8 @@ class Stage {
   };
 
   using See = std::function<void(std::int64_t, const at::Tensor&)>;
-  Merged each_run(const See& see) const;
+  std::vector<Share::Piece> pieces() const;
+  void add_to_theta0(std::int64_t begin, const at::Tensor& tau, const Write& write) const;
   void require_one_vector() const;
   void require_takes_adapter(const Recipe::Source& source) const;
   void plan();

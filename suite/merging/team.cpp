@@ -30,4 +30,23 @@ std::vector<std::int64_t> Team::joined(const std::vector<std::int64_t>& mine) co
   return sums(all);
 }
 
+std::vector<float> Team::joined(const std::vector<float>& mine) const {
+  if (group_ == nullptr) return mine;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(size()));
+  counts[static_cast<std::size_t>(rank())] = std::ssize(mine);
+  counts = sums(counts);
+  const auto longest = *std::max_element(counts.begin(), counts.end());
+  std::vector<float> all;
+  all.reserve(static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
+  const auto padded = at::zeros({longest}, at::kFloat);
+  std::copy(mine.begin(), mine.end(), padded.mutable_data_ptr<float>());
+  const auto gathered_all = gathered(padded);
+  const auto* numbers = gathered_all.const_data_ptr<float>();
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    const auto* begin = numbers + static_cast<std::int64_t>(r) * longest;
+    all.insert(all.end(), begin, begin + counts[r]);
+  }
+  return all;
+}
+
 }  // namespace taugrid::merging

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "suite/comm/communicator.hpp"
@@ -17,11 +18,24 @@ class Team {
  public:
   /// One rank alone.
   Team() = default;
+  /// Where a merge's numbers are wanted: by every rank, or each by the rank that makes it, because it writes
+  /// it.
+  enum class Wanted { everywhere, where_made };
   /// The group outlives it, and all its ranks make the same calls.
-  explicit Team(const comm::Communicator& group) : group_(group.size() > 1 ? &group : nullptr) {}
+  explicit Team(const comm::Communicator& group, Wanted wanted = Wanted::everywhere)
+      : group_(group.size() > 1 ? &group : nullptr), wanted_(wanted) {}
 
   int size() const { return group_ != nullptr ? group_->size() : 1; }
   int rank() const { return group_ != nullptr ? group_->rank() : 0; }
+  bool keeps_apart() const { return group_ != nullptr && wanted_ == Wanted::where_made; }
+  /// The same ranks, all of which want every number.
+  Team gathering() const { return group_ != nullptr ? Team(*group_) : Team(); }
+  /// This rank's part of a range, in rank order.
+  Range share_of(Range range) const {
+    if (group_ == nullptr) return range;
+    const auto part = group_->share_of(range.count);
+    return {range.begin + part.begin, part.count};
+  }
   /// Whether the i-th of several equal pieces of work is this rank's.
   bool is_mine(std::size_t i) const {
     return i % static_cast<std::size_t>(size()) == static_cast<std::size_t>(rank());
@@ -38,9 +52,14 @@ class Team {
   std::vector<std::int64_t> sums(const std::vector<std::int64_t>& mine) const;
   /// Numbers of each rank, as many as it has, end to end.
   std::vector<std::int64_t> joined(const std::vector<std::int64_t>& mine) const;
+  std::vector<float> joined(const std::vector<float>& mine) const;
+  void wait_for_all(std::string_view what) const {
+    if (group_ != nullptr) group_->patient_barrier(what);
+  }
 
  private:
   const comm::Communicator* group_ = nullptr;
+  Wanted wanted_ = Wanted::everywhere;
 };
 
 }  // namespace taugrid::merging

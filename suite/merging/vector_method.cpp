@@ -24,7 +24,14 @@ Merged VectorMethod::merge(const TaskVectors& vectors, const std::vector<double>
                            const Team& team) const {
   check("merge", weights);
   const auto before = vectors.visited();
-  const auto nonzero = run(vectors, weights, sink, team);
+  const bool all_make_all = team.keeps_apart() && !shares_places();
+  const auto range = team.share_of(vectors.range());
+  const Sink of_share([&](std::int64_t begin, const at::Tensor& tau) {
+    const auto first = std::max(begin, range.begin), end = std::min(begin + tau.numel(), range.end());
+    if (first < end) sink.put(first, tau.narrow(0, first - begin, end - first));
+  });
+  const auto nonzero =
+      all_make_all ? run(vectors, weights, of_share, team.gathering()) : run(vectors, weights, sink, team);
   const auto mine = vectors.visited() - before;
   const auto visited = is_shared() ? team.sums({mine}).front() : mine;
   const auto length = static_cast<double>(vectors.length());

@@ -214,14 +214,19 @@ void write_profile(const fs::path& path, const Profile& p) {
   store::write_atomically(path, json.dump(1) + "\n");
 }
 
-Together read_bench(const fs::path& path, const std::string& processor) {
+namespace {
+
+constexpr const char* measured_together =
+    "what mpirun -n N taugrid bench --filter '^(network|storage)/' --json FILE wrote";
+
+/// Whatever of it is there. `processor`: on which it has to be; empty: any.
+Together read_cases(const fs::path& path, const std::string& processor) {
   const auto where = path.string();
-  const std::string expected =
-      "what mpirun -n N taugrid bench --filter '^(network|storage)/' --json FILE wrote";
+  const std::string expected = measured_together;
   const auto json = store::input_json(path, expected);
   const Table all(json, where);
   const auto context = all.table("context");
-  if (const auto on = context.text("processor"); on != processor)
+  if (const auto on = context.text("processor"); !processor.empty() && on != processor)
     throw InputError(
         fmt::format("{}: was measured on {}; expected {}, as the profile has it", where, on, processor));
   Together together;
@@ -250,9 +255,24 @@ Together read_bench(const fs::path& path, const std::string& processor) {
     const double calls = entry.number("items_per_second", 0, true) * seconds;
     (sums ? together.sums : together.gathers)[std::round(bytes / calls)] = seconds / calls;
   }
+  return together;
+}
+
+}  // namespace
+
+Together read_bench(const fs::path& path, const std::string& processor) {
+  auto together = read_cases(path, processor);
   if (together.ranks < 2 || together.sums.empty())
-    throw InputError(
-        fmt::format("{}: has no network/all_reduce case of two ranks or more; expected {}", where, expected));
+    throw InputError(fmt::format("{}: has no network/all_reduce case of two ranks or more; expected {}",
+                                 path.string(), measured_together));
+  return together;
+}
+
+Together read_storage(const fs::path& path) {
+  auto together = read_cases(path, "");
+  if (together.read_bytes_per_second == 0 || together.write_bytes_per_second == 0)
+    throw InputError(fmt::format("{}: lacks storage/checkpoint_read or _write; expected {}", path.string(),
+                                 measured_together));
   return together;
 }
 

@@ -65,6 +65,9 @@ void write_profile(const std::filesystem::path& path, const Profile& profile);
 /// The cases network/… and storage/… of a file of `taugrid bench --json`, of two ranks or more on
 /// `processor`. Throws InputError.
 Together read_bench(const std::filesystem::path& path, const std::string& processor);
+/// The same, of which only storage/checkpoint_write and _read must be there, on any processor and by any
+/// number of ranks.
+Together read_storage(const std::filesystem::path& path);
 
 /// The table /units of a finished run's results.h5, and RUN/config.toml where it is there. Throws InputError.
 Trace read_trace(const std::filesystem::path& results);

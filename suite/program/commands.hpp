@@ -50,8 +50,18 @@ int plan(int& argc, char**& argv, const PlanOptions& options);
 /// Prints where the time of one training step goes, of the first regime and task. Collective, on the CPU.
 int timeline(int& argc, char**& argv, const RunOptions& options);
 
-/// Merges checkpoints as the recipe says, and prints what it took. One process.
-int merge(const std::filesystem::path& recipe, const std::filesystem::path& out);
+struct MergeOptions {
+  std::filesystem::path recipe;
+  std::filesystem::path out;    ///< empty: the recipe's
+  std::vector<int> plan;        ///< ranks for which to print what they would do; empty: merge
+  std::filesystem::path bench;  ///< of the file system, JSON; empty: none
+};
+
+/// Merges checkpoints as the recipe says, and prints what it took. Collective: every rank of the launch.
+int merge(int& argc, char**& argv, const MergeOptions& options);
+
+/// Prints what each of so many ranks would read, write and compute. One process.
+int plan_merge(const MergeOptions& options);
 
 /// Looks at what a recipe would merge, and prints whether the models belong together and how far each is from
 /// its base. One process. Exit code 2 where a merge would be wrong.

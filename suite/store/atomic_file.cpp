@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <string>
 #include <system_error>
@@ -19,9 +20,7 @@
 
 namespace taugrid::store {
 
-namespace {
-
-[[noreturn]] void refuse(const std::filesystem::path& path, int error) {
+[[noreturn]] void refuse_to_write(const std::filesystem::path& path, int error) {
   std::string advice;
   if (error == ENOSPC || error == EDQUOT) {
     advice = "; free space or choose another folder";
@@ -35,18 +34,33 @@ namespace {
   throw InputError("cannot write " + path.string() + ": " + std::generic_category().message(error) + advice);
 }
 
+namespace {
+
+/// `write(done, left)` until all bytes are written: it may write fewer than are left, or be interrupted.
+template <class Write>
+void write_all(const std::filesystem::path& path, std::size_t bytes, const Write& write) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t written = write(done, bytes - done);
+    if (written >= 0) {
+      done += static_cast<std::size_t>(written);
+    } else if (errno != EINTR) {
+      refuse_to_write(path, errno);
+    }
+  }
+}
+
 /// Flushes a file or a folder; a file system that cannot flush folders is no error.
 void flush(const std::filesystem::path& path, bool folder) {
   const int descriptor =
       ::open(path.c_str(), (folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_NOFOLLOW) | O_CLOEXEC);
   if (descriptor < 0) {
-    refuse(path, errno);
+    refuse_to_write(path, errno);
   }
   const int result = ::fsync(descriptor);
   const int error = errno;
   ::close(descriptor);
   if (result != 0 && !(folder && (error == EINVAL || error == ENOTSUP))) {
-    refuse(path, error);
+    refuse_to_write(path, error);
   }
 }
 
@@ -89,7 +103,7 @@ void create_folders(const std::filesystem::path& folder) {
 void publish(const std::filesystem::path& temporary, const std::filesystem::path& path) {
   flush(temporary, std::filesystem::is_directory(temporary));
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    refuse(path, errno);
+    refuse_to_write(path, errno);
   }
   flush(path.has_parent_path() ? path.parent_path() : ".", true);
 }
@@ -100,7 +114,7 @@ AtomicFile::AtomicFile(std::filesystem::path path)
     throw InputError("cannot write " + path_.string() + ": is " + kind + "; expected a file");
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
-    refuse(path_, errno);
+    refuse_to_write(path_, errno);
   }
 }
 
@@ -113,64 +127,41 @@ AtomicFile::~AtomicFile() {
   }
 }
 
-template <class Write>
-void AtomicFile::write_all(std::size_t bytes, const Write& write) {
-  for (std::size_t done = 0; done < bytes;) {
-    const ssize_t written = write(done, bytes - done);
-    if (written >= 0) {
-      done += static_cast<std::size_t>(written);
-    } else if (errno != EINTR) {
-      refuse(path_, errno);
-    }
-  }
+void pwrite_all(int descriptor, const std::filesystem::path& path, std::uint64_t offset, const void* data,
+                std::size_t bytes) {
+  write_all(path, bytes, [&](std::size_t done, std::size_t left) {
+    return ::pwrite(descriptor, static_cast<const char*>(data) + done, left,
+                    static_cast<off_t>(offset + done));
+  });
+}
+
+void append(const std::filesystem::path& path, std::string_view bytes) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (descriptor < 0) refuse_to_write(path, errno);
+  const auto close = [](const int* open) { ::close(*open); };
+  const std::unique_ptr<const int, decltype(close)> closed(&descriptor, close);
+  write_all(path, bytes.size(), [&](std::size_t done, std::size_t left) {
+    return ::write(descriptor, bytes.data() + done, left);
+  });
+  if (::fsync(descriptor) != 0) refuse_to_write(path, errno);
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
-  write_all(bytes, [&](std::size_t done, std::size_t left) {
+  write_all(path_, bytes, [&](std::size_t done, std::size_t left) {
     return ::write(descriptor_, static_cast<const char*>(data) + done, left);
   });
 }
 
 void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
-  write_all(bytes, [&](std::size_t done, std::size_t left) {
-    return ::pwrite(descriptor_, static_cast<const char*>(data) + done, left,
-                    static_cast<off_t>(offset + done));
-  });
+  pwrite_all(descriptor_, path_, offset, data, bytes);
 }
 
 void AtomicFile::commit() {
   // Some file systems report a full disk only here.
   const int result = ::close(std::exchange(descriptor_, -1));
   if (result != 0) {
-    refuse(path_, errno);
+    refuse_to_write(path_, errno);
   }
-  publish(temporary_, path_);
-  temporary_.clear();
-}
-
-AtomicFolder::AtomicFolder(std::filesystem::path final_path)
-    : path_(std::move(final_path)), temporary_(temporary_name(path_)) {
-  std::error_code ignored;
-  for (auto parent = path_.parent_path(); !parent.empty() && !std::filesystem::exists(parent, ignored);
-       parent = parent.parent_path())
-    first_made_ = parent;
-  if (path_.has_parent_path()) create_folders(path_.parent_path());
-  if (::mkdir(temporary_.c_str(), 0777) != 0) {
-    refuse(path_, errno);
-  }
-}
-
-AtomicFolder::~AtomicFolder() {
-  std::error_code ignored;
-  if (temporary_.empty()) return;
-  std::filesystem::remove_all(temporary_, ignored);
-  // Folders that were made for it go as well, as long as nobody else put anything there.
-  if (first_made_.empty()) return;
-  for (auto parent = path_.parent_path(); std::filesystem::remove(parent, ignored) && parent != first_made_;)
-    parent = parent.parent_path();
-}
-
-void AtomicFolder::commit() {
   publish(temporary_, path_);
   temporary_.clear();
 }

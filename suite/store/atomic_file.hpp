@@ -11,6 +11,16 @@
 
 namespace taugrid::store {
 
+/// Throws InputError: that `path` cannot be written, for this errno, and what to do about it.
+[[noreturn]] void refuse_to_write(const std::filesystem::path& path, int error);
+/// Writes all bytes at a place of an open file. Throws InputError, naming `path`.
+void pwrite_all(int descriptor, const std::filesystem::path& path, std::uint64_t offset, const void* data,
+                std::size_t bytes);
+
+/// Adds bytes to the end of a file, which is made where there is none, and returns when they are on the disk.
+/// Throws InputError.
+void append(const std::filesystem::path& path, std::string_view bytes);
+
 /// A file under construction. Until commit() it has a temporary name beside its final one, and the
 /// destructor removes it.
 class AtomicFile {
@@ -31,10 +41,6 @@ class AtomicFile {
   void commit();
 
  private:
-  /// `write(done, left)` until all bytes are written: it may write fewer than are left, or be interrupted.
-  template <class Write>
-  void write_all(std::size_t bytes, const Write& write);
-
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
@@ -59,21 +65,5 @@ void create_folders(const std::filesystem::path& folder);
 /// Gives a finished temporary file or folder its name; flushes it, and the folder that it is in. Throws
 /// InputError.
 void publish(const std::filesystem::path& temporary, const std::filesystem::path& path);
-
-/// A folder under construction, as AtomicFile: its files are written to path(), and commit() gives it its name, which
-/// must be free or an empty folder's. Throws InputError.
-class AtomicFolder {
- public:
-  explicit AtomicFolder(std::filesystem::path final_path);
-  ~AtomicFolder();
-  AtomicFolder(const AtomicFolder&) = delete;
-  AtomicFolder& operator=(const AtomicFolder&) = delete;
-
-  const std::filesystem::path& path() const { return temporary_; }
-  void commit();
-
- private:
-  std::filesystem::path path_, temporary_, first_made_;
-};
 
 }  // namespace taugrid::store

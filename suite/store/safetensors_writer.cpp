@@ -3,9 +3,13 @@
 #include "suite/store/safetensors_writer.hpp"
 
 #include <ATen/ATen.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
@@ -53,9 +57,11 @@ std::array<char, 8> as_bytes(std::uint64_t length) {
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const Contents& contents,
+namespace detail {
+
+SafetensorsLayout::SafetensorsLayout(const std::filesystem::path& path, Contents contents_of_file,
                                      const std::map<std::string, std::string>& metadata)
-    : contents_(contents), file_((require_known(path, contents), path)) {
+    : contents((require_known(path, contents_of_file), std::move(contents_of_file))) {
   // Wide types first keeps every tensor aligned; within a width by name.
   std::vector<std::pair<std::string, std::size_t>> ordered;
   for (const auto& [name, info] : contents) ordered.emplace_back(name, c10::elementSize(info.scalar));
@@ -66,27 +72,89 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const Co
   std::uint64_t offset = 0;
   for (const auto& [name, width] : ordered) {
     const auto& info = contents.at(name);
-    begin_[name] = offset;
+    begins[name] = offset;
     auto end = offset + width;
-    for (const auto size : info.shape) end = offset + (end - offset) * static_cast<std::uint64_t>(size);
+    for (const auto size_of_dimension : info.shape)
+      end = offset + (end - offset) * static_cast<std::uint64_t>(size_of_dimension);
     header[name] = entry_of(info, offset, end);
     offset = end;
   }
   auto text = dumped(path, header);
   text.append((8 - text.size() % 8) % 8, ' ');
   const auto length = as_bytes(text.size());
-  file_.write(length.data(), length.size());
-  file_.write(text);
-  for (auto& entry : begin_) entry.second += length.size() + text.size();
+  head.assign(length.begin(), length.end());
+  head += text;
+  for (auto& entry : begins) entry.second += head.size();
+  size = offset + head.size();
 }
 
-void SafetensorsWriter::write(const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
-  const auto scalar = contents_.at(name).scalar;
+template <class Write>
+void SafetensorsLayout::each(const std::string& name, std::int64_t begin, const at::Tensor& numbers,
+                             const Write& write) const {
+  const auto scalar = contents.at(name).scalar;
   if (numbers.scalar_type() != scalar)
     throw std::invalid_argument("tensor " + name + " is written as another type than it has");
   const auto plain = numbers.detach().cpu().contiguous();
-  file_.write_at(begin_.at(name) + static_cast<std::uint64_t>(begin) * c10::elementSize(scalar),
-                 plain.const_data_ptr(), plain.nbytes());
+  write(begins.at(name) + static_cast<std::uint64_t>(begin) * c10::elementSize(scalar),
+        plain.const_data_ptr(), plain.nbytes());
+}
+
+}  // namespace detail
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const Contents& contents,
+                                     const std::map<std::string, std::string>& metadata)
+    : layout_(path, contents, metadata), file_(path) {
+  file_.write(layout_.head);
+}
+
+void SafetensorsWriter::write(const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
+  layout_.each(name, begin, numbers, [&](std::uint64_t place, const void* bytes, std::size_t count) {
+    file_.write_at(place, bytes, count);
+  });
+}
+
+SharedSafetensors::SharedSafetensors(const std::filesystem::path& path,
+                                     const SafetensorsWriter::Contents& contents,
+                                     const std::map<std::string, std::string>& metadata, File file)
+    : path_(path), layout_(path, contents, metadata) {
+  const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (file == File::is_new ? O_CREAT | O_EXCL : 0);
+  descriptor_ = ::open(path_.c_str(), flags, 0666);
+  if (descriptor_ < 0) refuse_to_write(path_, errno);
+  if (file == File::is_new) {
+    pwrite_all(descriptor_, path_, 0, layout_.head.data(), layout_.head.size());
+    if (::ftruncate(descriptor_, static_cast<off_t>(layout_.size)) != 0) refuse_to_write(path_, errno);
+    return;
+  }
+  struct stat status {};
+  std::string head(layout_.head.size(), '\0');
+  const bool is_same =
+      ::fstat(descriptor_, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == layout_.size &&
+      ::pread(descriptor_, head.data(), head.size(), 0) == std::ssize(head) && head == layout_.head;
+  if (!is_same)
+    throw InputError(path_.string() +
+                     ": is not as it was left; remove the folder that it is in, and start again");
+}
+
+SharedSafetensors::~SharedSafetensors() { ::close(descriptor_); }
+
+void SharedSafetensors::write(const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
+  layout_.each(name, begin, numbers, [&](std::uint64_t place, const void* bytes, std::size_t count) {
+    // NFS writes whole pages, also what another host has written beside these bytes, but of files with
+    // locks. Where there are none, the file system keeps the places apart by itself.
+    struct flock range {};
+    range.l_type = F_WRLCK;
+    range.l_whence = SEEK_SET;
+    range.l_start = static_cast<off_t>(place);
+    range.l_len = static_cast<off_t>(count);
+    const bool is_locked = count > 0 && ::fcntl(descriptor_, F_SETLKW, &range) == 0;
+    pwrite_all(descriptor_, path_, place, bytes, count);
+    range.l_type = F_UNLCK;
+    if (is_locked) ::fcntl(descriptor_, F_SETLK, &range);
+  });
+}
+
+void SharedSafetensors::flush() {
+  if (::fsync(descriptor_) != 0) refuse_to_write(path_, errno);
 }
 
 SafetensorsAppender::SafetensorsAppender(const std::filesystem::path& path,

@@ -17,10 +17,29 @@
 
 namespace taugrid::store {
 
+namespace detail {
+
+/// The header of a file whose tensors are known, and where their bytes are.
+struct SafetensorsLayout {
+  using Contents = std::map<std::string, MappedTensors::Info>;
+  SafetensorsLayout(const std::filesystem::path& path, Contents contents,
+                    const std::map<std::string, std::string>& metadata);
+  /// Calls write(place in the file, bytes, count) with numbers of a tensor from `begin` on.
+  template <class Write>
+  void each(const std::string& name, std::int64_t begin, const at::Tensor& numbers, const Write& write) const;
+
+  Contents contents;
+  std::string head;
+  std::map<std::string, std::uint64_t> begins;
+  std::uint64_t size = 0;  ///< bytes of the file
+};
+
+}  // namespace detail
+
 /// Complete or absent. The same content gives the same bytes.
 class SafetensorsWriter {
  public:
-  using Contents = std::map<std::string, MappedTensors::Info>;
+  using Contents = detail::SafetensorsLayout::Contents;
   /// Throws InputError where the file cannot be written, or a name or type is none of the format.
   SafetensorsWriter(const std::filesystem::path& path, const Contents& contents,
                     const std::map<std::string, std::string>& metadata);
@@ -30,9 +49,31 @@ class SafetensorsWriter {
   void commit() { file_.commit(); }
 
  private:
-  Contents contents_;
-  std::map<std::string, std::uint64_t> begin_;
+  detail::SafetensorsLayout layout_;
   AtomicFile file_;
+};
+
+/// The same bytes, of a file that several processes write, each its own numbers, over several starts. It is
+/// complete when all numbers of all tensors were written.
+class SharedSafetensors {
+ public:
+  enum class File { is_new, is_there };
+  /// Throws InputError as the other does, and where what is there has another size or header.
+  SharedSafetensors(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
+                    const std::map<std::string, std::string>& metadata, File file);
+  ~SharedSafetensors();
+  SharedSafetensors(const SharedSafetensors&) = delete;
+  SharedSafetensors& operator=(const SharedSafetensors&) = delete;
+
+  /// Numbers begin … begin + n of the tensor; in any order.
+  void write(const std::string& name, std::int64_t begin, const at::Tensor& numbers);
+  /// Returns when all that was written here is on the disk.
+  void flush();
+
+ private:
+  std::filesystem::path path_;
+  detail::SafetensorsLayout layout_;
+  int descriptor_ = -1;
 };
 
 /// Complete or absent, too: tensors one after another, whose names alone are known before.

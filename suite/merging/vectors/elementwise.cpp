@@ -63,10 +63,15 @@ void each_range(std::span<const weights::Undecided>& next, Range whole, const Se
   }
 }
 
-/// Visits a range, and puts it into the sink stretch by stretch; of a team each rank makes its part of a
-/// stretch.
-void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const Sink& sink, const Team& team,
-          Found& all) {
+Range common(Range a, Range b) {
+  const auto begin = std::max(a.begin, b.begin);
+  return {begin, std::max<std::int64_t>(std::min(a.end(), b.end()) - begin, 0)};
+}
+
+/// Visits a range, part of one that is merged alike, and puts it into the sink stretch by stretch; of a team
+/// each rank makes its part of a stretch or, where numbers stay with who makes them, of all of `alike`.
+void pass(const TaskVectors& vectors, Range range, Range alike, const MergeRule& each, const Sink& sink,
+          const Team& team, Found& all) {
   at::Tensor memory;
   const auto visit = [&](Range part,
                          const std::function<at::Tensor(std::int64_t begin, std::int64_t n)>& place,
@@ -82,10 +87,11 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
       return count.finite;
     });
   };
-  if (team.size() == 1) {
-    visit(
-        range, [&](std::int64_t begin, std::int64_t n) { return sink.place(begin, n, memory); },
-        [&](std::int64_t begin, const at::Tensor& tau) { sink.put(begin, tau); });
+  if (team.size() == 1 || team.keeps_apart()) {
+    for (const auto& part : sink.left(common(range, team.share_of(alike))))
+      visit(
+          part, [&](std::int64_t begin, std::int64_t n) { return sink.place(begin, n, memory); },
+          [&](std::int64_t begin, const at::Tensor& tau) { sink.put(begin, tau); });
     return;
   }
   const auto share = std::min(Team::gathered_at_once, comm::rows_a_rank(range.count, team.size()));
@@ -115,9 +121,14 @@ void see_dropped(const TaskVectors& vectors, std::size_t t, Range range,
   });
 }
 
-/// Searches vectors `which`, as they are after dropping, side by side; kth[i] of which[i].
+/// Searches vectors `which`, as they are after dropping, side by side; kth[i] of which[i]. Ranks that hold
+/// parts of the range, each its own, search together.
 void search(const TaskVectors& vectors, const std::vector<std::size_t>& which, Range range,
-            const std::optional<weights::Drop>& drop, std::vector<weights::KthMagnitude>& kth) {
+            const std::optional<weights::Drop>& drop, const Team& holders,
+            std::vector<weights::KthMagnitude>& kth) {
+  const weights::KthMagnitude::Holders together = {
+      [&](const std::vector<std::int64_t>& mine) { return holders.sums(mine); },
+      [&](const std::vector<float>& mine) { return holders.joined(mine); }};
   std::vector<std::size_t> left(which.size());  // of `which`
   std::iota(left.begin(), left.end(), 0);
   while (!left.empty()) {
@@ -136,8 +147,38 @@ void search(const TaskVectors& vectors, const std::vector<std::size_t>& which, R
           },
           kth[left.front()].share());
     }
-    std::erase_if(left, [&](std::size_t i) { return !kth[i].next(); });
+    std::erase_if(left, [&](std::size_t i) {
+      if (holders.size() > 1) kth[i].combine(together);
+      return !kth[i].next();
+    });
   }
+}
+
+/// The place of the n-th number (from 1) of this magnitude in vector t, of which each holder has a part.
+std::int64_t place_of(const TaskVectors& vectors, std::size_t t, Range part,
+                      const std::optional<weights::Drop>& drop, float magnitude, std::int64_t n,
+                      const Team& holders) {
+  constexpr auto all = std::numeric_limits<std::int64_t>::max();
+  std::int64_t left = 0, place = -1;
+  const auto look = [&](std::int64_t begin, const at::Tensor& x, const at::Tensor&) {
+    if (left == 0) return;
+    const auto in_stretch = weights::find_magnitude(x, magnitude, left);
+    if (in_stretch >= 0) place = begin + in_stretch;
+  };
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(holders.size()));
+  if (holders.size() > 1) {
+    left = all;
+    see_dropped(vectors, t, part, drop, look);
+    counts[static_cast<std::size_t>(holders.rank())] = all - left;
+    counts = holders.sums(counts);
+  }
+  const auto here = counts.begin() + holders.rank();
+  const auto before = std::accumulate(counts.begin(), here, std::int64_t{0});
+  if (holders.size() == 1 || (before < n && n <= before + *here)) {
+    left = n - before;
+    see_dropped(vectors, t, part, drop, look);
+  }
+  return holders.sums({place + 1}).front() - 1;  // one of them has it
 }
 
 }  // namespace
@@ -285,7 +326,7 @@ std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double
     each.cut = cuts[r];
     each.outliers = outliers[r];
     each.drop = drops[r];
-    pass(vectors, part, each, sink, team, all);
+    pass(vectors, part, ranges[r], each, sink, team, all);
   };
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     if (keeps_norm) drops[r]->scale = scales_of(whole, ranges[r], team);
@@ -355,11 +396,15 @@ std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range
                                                const std::optional<weights::Drop>& drop, Rank Ranks::*rank,
                                                const Team& team) const {
   const auto count = vectors.count();
+  // Vectors that all ranks hold are dealt to them. Of those on files, each rank looks at a part of every one.
+  const bool by_place = team.keeps_apart();
+  const Team holders = by_place ? team : Team();
+  const auto part = holders.share_of(range);
   std::vector<std::size_t> mine;              // which are searched
   std::vector<std::int64_t> ranks(count);     // the k of each k-th largest magnitude
   std::vector<std::int64_t> cuts(2 * count);  // bits of the values, then limits
   for (std::size_t t = 0; t < count; ++t) {
-    if (!team.is_mine(t)) continue;
+    if (!by_place && !team.is_mine(t)) continue;
     const auto left = ranks_of(t, range.count).*rank;
     weights::Cut cut;  // of 0 leaves all
     if (left == 0) {
@@ -384,25 +429,20 @@ std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range
       }
     }
     kth.resize(which.size(), kth.front());
-    search(vectors, which, range, drop, kth);
+    search(vectors, which, part, drop, holders, kth);
     for (std::size_t i = 0; i < which.size(); ++i) {
       const auto t = which[i];
       weights::Cut cut{kth[i].value()};
       if (trim.cut == "above") cut.limit = 0;
       const auto k = ranks[t];
       if (trim.cut == "exact" && kth[i].above() + kth[i].equal() != k && kth[i].value() != 0) {
-        auto left = k - kth[i].above();
-        see_dropped(vectors, t, range, drop, [&](std::int64_t begin, const at::Tensor& x, const at::Tensor&) {
-          if (left == 0) return;
-          const auto place = weights::find_magnitude(x, kth[i].value(), left);
-          if (place >= 0) cut.limit = begin + place + 1;
-        });
+        cut.limit = place_of(vectors, t, part, drop, kth[i].value(), k - kth[i].above(), holders) + 1;
       }
       cuts[t] = std::bit_cast<std::int32_t>(cut.value);
       cuts[count + t] = cut.limit;
     }
   }
-  const auto all = team.sums(cuts);
+  const auto all = by_place ? cuts : team.sums(cuts);
   std::vector<weights::Cut> decoded;
   for (std::size_t t = 0; t < count; ++t)
     decoded.push_back({std::bit_cast<float>(static_cast<std::int32_t>(all[t])), all[count + t]});

@@ -62,6 +62,12 @@ class Elementwise final : public VectorMethod {
   bool needs_start() const override { return !mean_of_models; }
   bool spans_tensors() const override { return majority || (!trim.by_tensor && (trim.cuts() || keeps_norm)); }
 
+  bool is_number_by_number() const override {
+    return shares_places() && !majority && !trim.cuts() && !keeps_norm;
+  }
+  bool shares_places() const override { return is_shared(); }
+  bool puts_twice() const override { return majority; }
+
   std::optional<double> factor(std::size_t count) const override;
   std::shared_ptr<const VectorMethod> with(const std::string& parameter,
                                            const std::vector<double>& values) const override;

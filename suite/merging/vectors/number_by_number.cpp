@@ -16,6 +16,9 @@ namespace taugrid::merging {
 namespace {
 
 class NumberByNumber : public VectorMethod {
+ public:
+  bool is_number_by_number() const final { return true; }
+
  protected:
   /// τ of x.
   virtual at::Tensor merged(const std::vector<at::Tensor>& x) const = 0;

@@ -479,26 +479,30 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, name: str, kind: str
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_it_writes_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+def test_after_a_signal_the_next_start_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     for name in ("base", "m0", "m1"):
         write(tmp_path / name, {f"w{i}": torch.ones(4_000_000) for i in range(8)})
     (tmp_path / "recipe.toml").write_text(
         'merge_method = "ties"\nbase_model = "base"\nout = "new/out"\nmodels = [ { model = "m0" }, { model = "m1" } ]\n'
     )
+    command = [launch.PROGRAM, "merge", str(tmp_path / "recipe.toml")]
     job = subprocess.Popen(
-        [launch.PROGRAM, "merge", str(tmp_path / "recipe.toml")],
-        env=launch.environment(),
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        command, env=launch.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert launch.wait_until(lambda: any(tmp_path.rglob("*.partial*")), job)
+    partial = tmp_path / "new/.out.partial"
+    assert launch.wait_until((partial / ".begun").exists, job)
     job.send_signal(number)
     began = time.monotonic()
     _, errors = job.communicate(timeout=60)
     assert time.monotonic() - began < 5
-    assert job.returncode == 75 and errors == f"taugrid: merge: stopped by {number.name}; nothing was written\n"
-    assert not (tmp_path / "new").exists() and not list(tmp_path.rglob("*.partial*"))
+    assert job.returncode == 75 and errors == (
+        f"taugrid: merge: stopped by {number.name}; what is finished stays in {partial}, and the same command goes on\n"
+    )
+    assert not (tmp_path / "new/out").exists()
+    subprocess.run(command, env=launch.environment(), check=True, capture_output=True)
+    assert not partial.exists()
+    expected = load_file(tmp_path / "base/model.safetensors")
+    assert all(torch.equal(x, expected[name]) for name, x in load_file(tmp_path / "new/out/model.safetensors").items())
 
 
 def test_out_is_neither_a_link_nor_an_input(tmp_path: Path) -> None:

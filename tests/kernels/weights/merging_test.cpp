@@ -95,6 +95,54 @@ TEST(KthMagnitude, OfALongVectorIsFoundByASampleOrWithoutIt) {
   expect_as_sorted(numbers(hidden), n / 5);
 }
 
+/// The same of parts of unequal length, each with a holder of its own.
+weights::KthMagnitude kth_of_holders(const at::Tensor& x, std::int64_t k) {
+  const std::int64_t first = x.numel() / 5, second = x.numel() / 2;
+  const at::Tensor parts[] = {x.narrow(0, 0, first), x.narrow(0, first, second),
+                              x.narrow(0, first + second, x.numel() - first - second)};
+  std::vector<weights::KthMagnitude> each(3, weights::KthMagnitude(k, x.numel()));
+  for (bool goes_on = true; goes_on;) {
+    for (std::size_t i = 0; i < each.size(); ++i) each[i].add(parts[i]);
+    // What one rank hears is what all say at that time: first all are asked, then all are told.
+    std::vector<std::int64_t> sums;
+    std::vector<float> joined;
+    for (const auto& holder : each) {
+      auto asked = holder;
+      asked.combine({[&](const std::vector<std::int64_t>& mine) {
+                       sums.resize(mine.size());
+                       for (std::size_t i = 0; i < mine.size(); ++i) sums[i] += mine[i];
+                       return mine;
+                     },
+                     [&](const std::vector<float>& mine) {
+                       joined.insert(joined.end(), mine.begin(), mine.end());
+                       return mine;
+                     }});
+    }
+    for (auto& holder : each) {
+      holder.combine({[&](const auto&) { return sums; }, [&](const auto&) { return joined; }});
+      goes_on = holder.next();
+    }
+  }
+  for (const auto& holder : each) EXPECT_EQ(holder.value(), each.front().value());
+  return each.back();
+}
+
+TEST(KthMagnitude, OfSeveralHoldersIsThatOfTheWhole) {
+  at::manual_seed(3);
+  const auto check = [](const at::Tensor& x, std::int64_t k) {
+    const auto whole = kth_of(x, k, x.numel()), together = kth_of_holders(x, k);
+    EXPECT_EQ(together.value(), whole.value()) << k;
+    EXPECT_EQ(together.above(), whole.above()) << k;
+    EXPECT_EQ(together.equal(), whole.equal()) << k;
+  };
+  const auto coarse = at::randn({1031}).mul(4).round().div(4);
+  for (const std::int64_t k : {1, 2, 206, 1030, 1031}) check(coarse, k);
+  for (const std::int64_t k : {1, 100'000, 199'999})
+    check(1 + at::rand({200'000}) / 16, k);  // many in one bin
+  const auto normal = at::randn({(1 << 20) + 77});
+  for (const std::int64_t k : {1, 209'715, 1'048'652}) check(normal, k);
+}
+
 TEST(KthMagnitude, RefusesWhatIsNotThere) {
   EXPECT_THROW(weights::KthMagnitude(0, 1), std::invalid_argument);
   weights::KthMagnitude kth(4, 4);

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A folder that may take several starts: it is built beside its place, under a name that the next start
+// finds.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace taugrid::store {
+
+/// For one process at a time, which a lock ensures; others may write files into it.
+class UnfinishedFolder {
+ public:
+  /// `what`: everything that the folder's content depends on. What an earlier start left is taken up where it
+  /// was of the same, and removed where it was of something else. Throws InputError where another process
+  /// builds it, something else has its name, or it cannot be made.
+  UnfinishedFolder(std::filesystem::path final_path, std::string what);
+  /// Leaves it to the next start, unless begin() was not called.
+  ~UnfinishedFolder();
+  UnfinishedFolder(const UnfinishedFolder&) = delete;
+  UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
+
+  /// Where the folder of this final place is built: .NAME.partial beside it.
+  static std::filesystem::path place(const std::filesystem::path& final_path);
+  const std::filesystem::path& path() const { return path_; }
+  /// Whether an earlier start came as far as begin().
+  bool goes_on() const { return goes_on_; }
+  /// All that a later start relies on is there: from now on it may go on.
+  void begin();
+  /// Removes what was made, also folders above it that were.
+  void discard() noexcept;
+  /// Gives the folder its final name, which must be free or an empty folder's. Throws InputError.
+  void commit();
+
+ private:
+  std::filesystem::path final_path_, path_, first_made_;
+  std::string what_;
+  bool goes_on_ = false, is_begun_ = false;
+  int lock_ = -1;
+};
+
+}  // namespace taugrid::store

@@ -1,0 +1,312 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""taugrid merge by several ranks, and over several starts: the same bytes as one rank makes at once."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import launch
+import pytest
+import torch
+from safetensors.torch import load_file
+from test_merge_folders import Tensors, write
+
+# What methods need beside their defaults, to have cuts, drops and factors; and how many models some take.
+PARAMETERS = dict.fromkeys([
+    "linear", "task_arithmetic", "magmax", "emr", "model_stock", "ram", "ramplus_tl", "nuslerp", "multislerp",
+    "karcher", "arcee_fusion", "consensus_ta", "consensus_ties", "tsv_m", "iso_c", "iso_cts", "wudi", "cart",
+    "dc_merge", "passthrough",
+], "") | {
+    "ties": "density = 0.3", "top_k": "density = 0.3", "dare_linear": "density = 0.5", "dare_ties": "density = 0.5",
+    "della_linear": "density = 0.5, epsilon = 0.1", "della": "density = 0.5, epsilon = 0.1", "pcb": "density = 0.5",
+    "breadcrumbs": "density = 0.6, gamma = 0.1", "breadcrumbs_ties": "density = 0.6, gamma = 0.1",
+    "sce": "select_topk = 0.4", "slerp": "t = 0.3", "nearswap": "t = 0.01",
+}  # fmt: skip
+COUNT = {"slerp": 2, "nuslerp": 2, "nearswap": 1, "arcee_fusion": 1, "passthrough": 1}
+# A cut of the whole vector among equal numbers, a majority, cuts by tensor, and matrices that are calibrated.
+VARIANTS = [
+    ("ties", 'density = 0.3, cut = "exact"'), ("ties", 'density = 0.3, scope = "tensor"'),
+    ("ties", 'density = 0.3, zero_sign = "majority"'), ("ties", "density = 0.3, calibration = 0.5"),
+    ("tsv_m", "calibration = 0.5"), ("pcb", 'density = 0.5, scope = "tensor"'),
+]  # fmt: skip
+
+
+def models(folder: Path, count: int = 3, layers: int = 6, width: int = 40) -> None:
+    """Vectors on a coarse grid: equal magnitudes, zeros, signs that cancel. One tensor is bfloat16, one not merged."""
+    draw = torch.Generator().manual_seed(0)
+    base: Tensors = {"counter": torch.arange(7)}
+    for i in range(layers):
+        base[f"layers.{i}.w"] = torch.randn(width, width // 2, generator=draw)
+        base[f"layers.{i}.b"] = torch.randn(width, generator=draw)
+    base["embed.weight"] = torch.randn(5 * width, width // 4, generator=draw).to(torch.bfloat16)
+    write(folder / "base", base)
+    for t in range(count):
+        write(folder / f"m{t}", {
+            name: (x.float() + torch.round(torch.randn(x.shape, generator=draw) * 2) / 16).to(x.dtype)
+            if x.is_floating_point() else x for name, x in base.items()
+        })  # fmt: skip
+
+
+def recipe(folder: Path, method: str, parameters: str, out: str) -> Path:
+    entries = ", ".join(f'{{ model = "m{t}" }}' for t in range(COUNT.get(method, 3)))
+    path = folder / f"{out}.toml"
+    path.write_text(
+        f'merge_method = "{method}"\nbase_model = "base"\nout = "{out}"\nparameters = {{ {parameters} }}\n'
+        f"models = [ {entries} ]\n"
+    )
+    return path
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    """Of all files; what the card and the recipe say of paths aside."""
+    assert not list(out.parent.glob(".*.partial"))
+    files = {path.name: path.read_bytes() for path in out.iterdir() if path.suffix != ".md"}
+    files["merge.toml"] = files["merge.toml"].splitlines()[1]  # numbers, and the merged vector's density
+    return files
+
+
+def made(folder: Path, method: str, parameters: str, ranks: int) -> dict[str, bytes]:
+    out = f"{method}-{ranks}"
+    done = launch.run(ranks, "merge", recipe(folder, method, parameters, out))
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return contents(folder / out)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("ranks")
+    models(base)
+    return base
+
+
+def test_every_method_is_here() -> None:
+    reference = launch.printed("keys", "--recipe")
+    assert set(re.findall(r"\[parameters\] of \[(\w+)\]", reference)) == set(PARAMETERS)
+
+
+@pytest.mark.parametrize(("method", "parameters"), [*PARAMETERS.items(), *VARIANTS])
+def test_any_number_of_ranks_gives_the_same_bytes(folder: Path, tmp_path: Path, method: str, parameters: str) -> None:
+    for name in ("base", *(f"m{t}" for t in range(3))):
+        (tmp_path / name).symlink_to(folder / name)
+    alone = made(tmp_path, method, parameters, 1)
+    for ranks in (2, 4) if method in ("linear", "ties") else (4,):
+        assert made(tmp_path, method, parameters, ranks) == alone
+
+
+def test_a_long_tensor_is_cut_where_numbers_are_alone(tmp_path: Path) -> None:
+    for name, scale in (("base", 1.0), ("m0", 1.5), ("m1", -0.25)):
+        numbers = torch.arange(2**25 + 4097).remainder(251).mul(scale).to(torch.bfloat16)
+        write(tmp_path / name, {"embed.weight": numbers.view(-1, 1)})
+    recipes = [recipe(tmp_path, "task_arithmetic", "", out) for out in ("one", "two")]
+    for path in recipes:
+        path.write_text(path.read_text().replace(', { model = "m2" }', ""))
+    assert launch.run(1, "merge", recipes[0]).returncode == 0
+    done = launch.run(2, "merge", recipes[1])
+    assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert "2 ranks: each reads 201.3 MB and writes 67.1 MB at most" in done.stdout
+
+
+def journals(folder: Path) -> str:
+    return "".join(path.read_text() for path in folder.glob(".out.partial/.finished.*"))
+
+
+def started(folder: Path, method: str, ranks: int, parameters: str = "") -> subprocess.Popen[str]:
+    """A merge of which each rank has finished something, and none all."""
+    job = launch.start(ranks, "merge", recipe(folder, method, parameters, "out"))
+    assert launch.wait_until(lambda: journals(folder).count("end") >= 2, job)
+    return job
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Matrices whose factors take some hundred milliseconds each."""
+    base = tmp_path_factory.mktemp("slow")
+    models(base, layers=16, width=900)
+    assert launch.run(1, "merge", recipe(base, "tsv_m", "", "whole")).returncode == 0
+    return base
+
+
+def linked(slow: Path, folder: Path) -> Path:
+    for path in slow.iterdir():
+        if path.is_dir():
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 4), (4, 1), (1, 2)])
+def test_a_killed_merge_goes_on_with_other_ranks(slow: Path, tmp_path: Path, before: int, after: int) -> None:
+    folder = linked(slow, tmp_path)
+    job = started(folder, "tsv_m", before)
+    subprocess.run(["pkill", "-KILL", "-f", str(folder / "out.toml")], check=False)
+    job.communicate()
+    assert job.returncode != 0 and not (folder / "out").exists()
+    part = folder / ".out.partial/model.safetensors"
+    file, lines = part.stat().st_ino, journals(folder).count("end")
+    (folder / ".out.partial/.finished.9").write_text("\n0 -5 3 3 end\n7 0 4 4 end\n0 0 99999999999 4 end\n0 1 2")
+    done = launch.run(after, "merge", recipe(folder, "tsv_m", "", "out"))
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert contents(folder / "out") == contents(slow / "whole")
+    assert (folder / "out/model.safetensors").stat().st_ino == file and lines >= 2
+    passes = re.search(r"([\d.]+) passes over the vectors", done.stdout)
+    assert passes is not None and float(passes[1]) < 0.97  # the rest alone
+
+
+def test_a_stopped_merge_goes_on(slow: Path, tmp_path: Path) -> None:
+    folder = linked(slow, tmp_path)
+    job = started(folder, "tsv_m", 2)
+    job.send_signal(signal.SIGUSR1)  # mpirun hands it on
+    _, errors = job.communicate(timeout=launch.PATIENCE)
+    assert job.returncode == 75 and errors.count("\n") == 1
+    assert "merge: stopped by SIGUSR1; what is finished stays in" in errors and ".out.partial" in errors
+    done = launch.run(2, "merge", recipe(folder, "tsv_m", "", "out"))
+    assert done.returncode == 0 and contents(folder / "out") == contents(slow / "whole")
+
+
+def test_cuts_of_the_whole_vector_go_on_as_well(slow: Path, tmp_path: Path) -> None:
+    """The first start is stopped as soon as it has written something; ties finds its cuts again."""
+    folder = linked(slow, tmp_path)
+    assert launch.run(1, "merge", recipe(folder, "ties", "density = 0.3", "whole-ties")).returncode == 0
+    job = launch.start(2, "merge", recipe(folder, "ties", "density = 0.3", "out"))
+    assert launch.wait_until(lambda: (folder / ".out.partial/.begun").exists(), job)
+    job.send_signal(signal.SIGUSR1)
+    job.communicate(timeout=launch.PATIENCE)
+    assert job.returncode in (0, 75)
+    done = launch.run(4, "merge", recipe(folder, "ties", "density = 0.3", "out"))
+    assert done.returncode == 0 or job.returncode == 0, done.stderr
+    assert contents(folder / "out") == contents(folder / "whole-ties")
+
+
+def test_another_recipe_or_another_input_starts_anew(slow: Path, tmp_path: Path) -> None:
+    folder = linked(slow, tmp_path)
+    job = started(folder, "tsv_m", 2)
+    subprocess.run(["pkill", "-KILL", "-f", str(folder / "out.toml")], check=False)
+    job.communicate()
+    done = launch.run(1, "merge", recipe(folder, "task_arithmetic", "", "out"))
+    assert done.returncode == 0, done.stderr
+    assert launch.run(1, "merge", recipe(folder, "task_arithmetic", "", "other")).returncode == 0
+    assert contents(folder / "out") == contents(folder / "other")
+
+
+def test_one_folder_is_made_by_one_merge(slow: Path, tmp_path: Path) -> None:
+    folder = linked(slow, tmp_path)
+    job = started(folder, "tsv_m", 2)
+    second = launch.run(1, "merge", recipe(folder, "tsv_m", "", "out"))
+    launch.complaint(second, folder / "out", "another process", "locked")
+    assert job.wait(launch.PATIENCE) == 0
+    assert contents(folder / "out") == contents(slow / "whole")
+
+
+def test_what_is_in_the_way_stays(folder: Path, tmp_path: Path) -> None:
+    for name in ("base", *(f"m{t}" for t in range(3))):
+        (tmp_path / name).symlink_to(folder / name)
+    (tmp_path / ".out.partial").mkdir()
+    (tmp_path / ".out.partial/theirs").write_text("kept")
+    for ranks in (1, 2):
+        done = launch.run(ranks, "merge", recipe(tmp_path, "linear", "", "out"))
+        launch.complaint(done, tmp_path / ".out.partial", "in the way")
+    assert (tmp_path / ".out.partial/theirs").read_text() == "kept" and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_nan_that_one_rank_meets_ends_all(folder: Path, tmp_path: Path, ranks: int) -> None:
+    models(tmp_path, layers=40, width=300)
+    bad = load_file(tmp_path / "m1/model.safetensors")
+    bad["layers.17.w"][3, 3] = torch.nan
+    write(tmp_path / "m1", bad)
+    done = launch.run(ranks, "merge", recipe(tmp_path, "ties", 'density = 0.3, scope = "tensor"', "out"))
+    launch.complaint(done, "m1", "layers.17.w", "NaN")
+    assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".*.partial"))
+
+
+def test_an_adapter_is_made_by_one_rank(folder: Path, tmp_path: Path) -> None:
+    for name in ("base", *(f"m{t}" for t in range(3))):
+        (tmp_path / name).symlink_to(folder / name)
+    path = recipe(tmp_path, "task_arithmetic", "", "out")
+    path.write_text(path.read_text() + "adapter = { rank = 2 }\n")
+    launch.complaint(launch.run(2, "merge", path), path, "adapter", "one rank")
+    assert not list(tmp_path.glob(".*.partial")) and os.listdir(tmp_path).count("out") == 0
+
+
+def sparse_llama(folder: Path, layers: int, width: int, inner: int, rows: int, kv: int) -> Path:
+    """A Llama of this shape in bfloat16, in a part a layer: headers, and holes for the numbers."""
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "none of ours"}')
+    layer = {"q_proj": (width, width), "k_proj": (kv, width), "v_proj": (kv, width), "o_proj": (width, width)}
+    mlp = {"gate_proj": (inner, width), "up_proj": (inner, width), "down_proj": (width, inner)}
+    parts: list[dict[str, tuple[int, ...]]] = [
+        {"model.embed_tokens.weight": (rows, width), "lm_head.weight": (rows, width), "model.norm.weight": (width,)}
+    ]
+    for i in range(layers):
+        names = {f"self_attn.{name}": shape for name, shape in layer.items()} | {f"mlp.{k}": v for k, v in mlp.items()}
+        parts.append({f"model.layers.{i}.{name}.weight": shape for name, shape in names.items()})
+    places = {}
+    for p, tensors in enumerate(parts):
+        name, at, header = f"model-{p:05}.safetensors", 0, {}
+        for tensor, shape in tensors.items():
+            end = at + 2 * math.prod(shape)
+            header[tensor] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, end]}
+            at, places[tensor] = end, name
+        text = json.dumps(header).encode()
+        with open(folder / name, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            file.truncate(8 + len(text) + at)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return folder
+
+
+def storage(path: Path, ranks: int, read: float, written: float) -> Path:
+    """What the bench says of a file system, in bytes a second."""
+    cases = [{"run_type": "aggregate", "run_name": f"storage/checkpoint_{name}", "real_time": 1e3, "bytes": rate}
+             for name, rate in (("read", read), ("write", written))]
+    path.write_text(json.dumps({"context": {"processor": "any", "ranks": ranks}, "benchmarks": cases}))
+    return path
+
+
+def test_the_plan_of_eight_models_of_70_billion_on_eight_nodes(tmp_path: Path) -> None:
+    for name in ("base", *(f"m{t}" for t in range(8))):
+        sparse_llama(tmp_path / name, layers=80, width=8192, inner=28672, rows=128256, kv=1024)
+    path = tmp_path / "recipe.toml"
+    entries = ", ".join(f'{{ model = "m{t}" }}' for t in range(8))
+    path.write_text(f'merge_method = "task_arithmetic"\nbase_model = "base"\nmodels = [ {entries} ]\n')
+    bench = storage(tmp_path / "bench.json", ranks=64, read=80e9, written=40e9)
+    done = launch.run(1, "merge", path, "--plan", "1,8,64", "--bench", bench)
+    assert done.returncode == 0, done.stderr
+    model = 2 * sum(math.prod(x) for x in (*[(128256, 8192)] * 2, (8192,), *[(8192, 8192)] * 160, *[(1024, 8192)] * 160,
+                                           *[(28672, 8192)] * 240))  # fmt: skip
+    assert 1.41e11 < model < 1.42e11
+    rows = {int(row[0]): row for row in map(str.split, done.stdout.splitlines()) if row[0].isdigit()}
+    for ranks in (1, 8, 64):
+        _, read, _, written, _, _, seconds = rows[ranks]
+        assert 0.999 < float(read) * ranks / (9 * model / 1e9) < 1.05  # the busiest has little more than its part
+        assert 0.99 < float(written) * ranks / (model / 1e9) < 1.05
+        # Each rank has a 64th of what 64 ranks did when they were measured.
+        assert float(seconds) == pytest.approx(64 * (float(read) / 80 + float(written) / 40), rel=0.02, abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("{}", "context"), ('{"context": {"processor": "any", "ranks": 2}, "benchmarks": []}', "storage/checkpoint_read")],
+)
+def test_a_bench_without_the_file_system_is_refused(folder: Path, tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "bench.json").write_text(text)
+    path = recipe(folder, "linear", "", "planned")
+    for words in ("--plan", "2"), ():
+        done = launch.run(1, "merge", path, *words, "--bench", tmp_path / "bench.json")
+        launch.complaint(done, "bench.json", expected)
+    assert not (folder / "planned").exists() and not list(folder.glob(".*.partial"))
+
+
+def test_a_merge_says_which_share_of_the_file_system_it_reached(folder: Path, tmp_path: Path) -> None:
+    bench = storage(tmp_path / "bench.json", ranks=2, read=1e9, written=1e9)
+    path = recipe(folder, "task_arithmetic", "", "measured")
+    done = launch.run(2, "merge", path, "--bench", bench)
+    assert done.returncode == 0, done.stderr
+    line = r"of the file system: (\d+) % of what 2 ranks read when it was measured, (\d+) % of what they wrote"
+    shares = re.search(line, done.stdout)
+    assert shares is not None and 0 <= int(shares[2]) <= int(shares[1])
