@@ -330,6 +330,7 @@ bool Check::wrong() const {
 Check check(const Recipe& recipe, const std::function<void()>& go_on) {
   const at::NoGradGuard no_grad;
   Check check;
+  for (const auto& note : recipe.notes) check.findings.push_back({false, note});
   const auto or_found = [&](const auto& look) {
     try {
       look();

@@ -210,6 +210,7 @@ void read_recipes(const fs::path& folder, Origin& origin) {
       return config::join(list, config::entry_step(i));
     };
     add("base_model");
+    add("checkpoints.run");
     for (std::size_t i = 0; add(step("models", i) + ".model"); ++i) continue;
     for (std::size_t s = 0; root.has(step("slices", s)); ++s)
       for (std::size_t i = 0; add(step(step("slices", s) + ".sources", i) + ".model"); ++i) continue;

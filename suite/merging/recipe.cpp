@@ -22,6 +22,7 @@
 #include "suite/merging/layers.hpp"
 #include "suite/merging/mergekit_recipe.hpp"
 #include "suite/merging/model_card.hpp"
+#include "suite/merging/run_checkpoints.hpp"
 #include "suite/merging/side_files.hpp"
 #include "suite/merging/stages.hpp"
 #include "suite/merging/table.hpp"
@@ -39,6 +40,10 @@ namespace fs = std::filesystem;
 
 constexpr config::Meaning of_root = "What is merged, how, and where to";
 constexpr config::Meaning of_models = "The models that are merged, each a table in the list";
+constexpr config::Meaning of_checkpoints =
+    "In place of models: checkpoints of one training run, averaged by linear in the place of a decay of its "
+    "learning rate (WSM, Tian et al. 2025), with weights by their order; without base_model, the result has "
+    "the latest one's configuration";
 constexpr config::Meaning of_slices =
     "In place of models: layers of the merged model, from the first to the last, each a table in the list, "
     "whose parameters have numbers of [parameters] for this slice alone; tensors that stand before all "
@@ -220,6 +225,25 @@ Recipe::Tokenizer read_tokenizer(config::Section& section, bool describing) {
   return read;
 }
 
+/// The checkpoints of a run as models, from the latest on: the first one is the base of a recipe that names
+/// none.
+void list_checkpoints(const config::Section& root, config::Section& section, Recipe& recipe) {
+  for (const auto* key : {"models", "slices", "parameters.weight"})
+    if (root.has(key))
+      root.refuse(key, "stands beside [checkpoints], which says as much; expected one of them");
+  if (recipe.method_name != "linear")
+    root.refuse("merge_method", "is " + config::canonical(recipe.method_name) +
+                                    ", and [checkpoints] are averaged; expected \"linear\", or models");
+  recipe.where = section.where("run");
+  Recipe::Slice all;
+  for (auto& [folder, weight] : read_checkpoints(section, /*describing=*/false, recipe.notes)) {
+    all.sources.push_back(
+        {recipe.models.size(), {}, {{"weight", {{{"", {weight}}}, recipe.where}}}, recipe.where});
+    recipe.models.push_back(folder);
+  }
+  recipe.slices.push_back(std::move(all));
+}
+
 Recipe read(config::Config& config, bool describing, bool needs_out) {
   Recipe recipe;
   auto root = config.section("", of_root);
@@ -282,6 +306,13 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
         "base's own parts where none is larger, and else parts in the order of their names, with an index, "
         "as Hugging Face writes them",
         5, {1e-6, 1e6});
+  if (auto checkpoints = config.optional_section("checkpoints", of_checkpoints)) {
+    if (!describing) {
+      list_checkpoints(root, *checkpoints, recipe);
+      return recipe;
+    }
+    static_cast<void>(read_checkpoints(*checkpoints, describing, recipe.notes));
+  }
   recipe.where = root.where("models");
   if (describing || !root.has("slices")) {
     Recipe::Slice all;
@@ -673,7 +704,7 @@ Recipe Recipe::read(const fs::path& path, const fs::path& out, bool needs_out) {
   auto recipe = read_config(
       is_mergekit(path) ? mergekit_recipe(path, overrides, notes) : config::Config::load(path, overrides),
       needs_out);
-  recipe.notes = std::move(notes);
+  recipe.notes.insert(recipe.notes.end(), notes.begin(), notes.end());
   return recipe;
 }
 
