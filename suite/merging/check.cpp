@@ -172,27 +172,28 @@ void measure(const CheckpointVectors& vectors, const std::vector<std::size_t>& o
   auto which = vectors.all();
   which.push_back(TaskVectors::theta0);
   for (const auto& tensor : vectors.tensors()) {
-    const auto name = kind_of(tensor.name);
-    auto kind = std::find_if(check.kinds.begin(), check.kinds.end(),
-                             [&](const auto& other) { return other.kind == name; });
-    if (kind == check.kinds.end())
-      kind = check.kinds.insert(check.kinds.end(), {name, 0, std::vector<std::int64_t>(all),
-                                                    std::vector<double>(all), std::vector<double>(all)});
-    ++kind->tensors;
-    for (const auto s : of) kind->numbers[s] += tensor.range.count;
+    Distances sums{"", 1, std::vector<std::int64_t>(all), std::vector<double>(all), std::vector<double>(all)};
+    for (const auto s : of) sums.numbers[s] = tensor.range.count;
     vectors.visit(which, tensor.range, 1, [&](std::int64_t, std::span<const at::Tensor> stretches) {
       const auto gram = weights::gram(std::vector<at::Tensor>(stretches.begin(), stretches.end()));
       const auto* g = gram.const_data_ptr<double>();
       const auto side = of.size() + 1;  // the last is θ0
       for (std::size_t i = 0; i < of.size(); ++i) {
-        kind->base[of[i]] += g[side * side - 1];
-        kind->tau[of[i]] += g[i * side + i];
+        sums.base[of[i]] += g[side * side - 1];
+        sums.tau[of[i]] += g[i * side + i];
         for (std::size_t j = 0; j < of.size(); ++j) {
           check.gram[of[i] * all + of[j]] += g[i * side + j];
           check.norms[of[i] * all + of[j]] += g[i * side + i];
         }
       }
     });
+    const auto name = kind_of(tensor.name);
+    auto kind = std::find_if(check.kinds.begin(), check.kinds.end(),
+                             [&](const auto& other) { return other.name == name; });
+    if (kind == check.kinds.end()) kind = check.kinds.insert(check.kinds.end(), {name});
+    kind->add(sums);
+    const auto layer = layer_of(tensor.name);
+    check.layers.try_emplace(layer, Distances{layer_name(layer)}).first->second.add(sums);
   }
 }
 
@@ -296,6 +297,56 @@ class Weighing {
   std::map<fs::path, double> bytes_;
 };
 
+bool is_far(const Distances& distances, std::size_t t) {
+  return distances.tau[t] > 0 && distances.tau[t] >= far * far * distances.base[t];
+}
+
+/// "layer 3", or "layers 0-2, 7".
+std::string as_ranges(const std::vector<std::int64_t>& layers) {
+  std::string text;
+  for (std::size_t i = 0; i < layers.size();) {
+    auto end = i + 1;
+    while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", layers[i]);
+    if (end > i + 1) text += fmt::format("-{}", layers[end - 1]);
+    i = end;
+  }
+  return (layers.size() == 1 ? "layer " : "layers ") + text;
+}
+
+/// Layers that no model changed, where some were.
+void judge_unchanged_layers(Check& check) {
+  std::vector<std::int64_t> unchanged;
+  bool some_changed = false;
+  for (const auto& [layer, distances] : check.layers) {
+    if (!layer) continue;
+    const auto& tau = distances.tau;
+    if (std::any_of(tau.begin(), tau.end(), [](double norm) { return norm > 0; }))
+      some_changed = true;
+    else
+      unchanged.push_back(*layer);
+  }
+  if (!unchanged.empty() && some_changed)
+    check.findings.push_back({false, "no model changed a number of " + as_ranges(unchanged)});
+}
+
+/// Layers of model t that are far from the base's, where others are not.
+void judge_far_layers(Check& check, std::size_t t) {
+  std::vector<std::int64_t> apart;
+  Distances others{""};
+  for (const auto& [layer, distances] : check.layers) {
+    if (!layer || distances.numbers[t] == 0) continue;
+    is_far(distances, t) ? apart.push_back(*layer) : others.add(distances);
+  }
+  if (apart.empty() || others.tensors == 0 || others.base[t] <= 0) return;
+  check.findings.push_back(
+      {false,
+       fmt::format("{}: differs from the base by more than the base's own norm in {}, and by {:.3g} % in "
+                   "the other layers; expected layers of one model",
+                   check.models[t].string(), as_ranges(apart),
+                   100 * std::sqrt(others.tau[t] / others.base[t]))});
+}
+
 /// Models that did not move, or as far as unrelated ones are.
 void judge(Check& check) {
   std::string base;
@@ -306,7 +357,7 @@ void judge(Check& check) {
     double tau = 0;
     for (const auto& kind : check.kinds) {
       all += kind.numbers[t];
-      apart += kind.tau[t] >= far * far * kind.base[t] ? kind.numbers[t] : 0;
+      apart += is_far(kind, t) ? kind.numbers[t] : 0;
       tau += kind.tau[t];
     }
     const auto name = check.models[t].string();
@@ -317,11 +368,26 @@ void judge(Check& check) {
           {true, fmt::format("{}: {:.0f} % of its numbers are in tensors that differ from the base's by more "
                              "than these are; expected a model that was fine-tuned from {}",
                              name, 100.0 * static_cast<double>(apart) / static_cast<double>(all), base)});
+    } else {
+      judge_far_layers(check, t);
     }
   }
+  judge_unchanged_layers(check);
 }
 
 }  // namespace
+
+void Distances::add(const Distances& other) {
+  tensors += other.tensors;
+  numbers.resize(other.numbers.size());
+  base.resize(other.base.size());
+  tau.resize(other.tau.size());
+  for (std::size_t t = 0; t < tau.size(); ++t) {
+    numbers[t] += other.numbers[t];
+    base[t] += other.base[t];
+    tau[t] += other.tau[t];
+  }
+}
 
 bool Check::wrong() const {
   return std::any_of(findings.begin(), findings.end(), [](const auto& finding) { return finding.wrong; });

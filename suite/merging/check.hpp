@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,19 +19,23 @@ struct Finding {
   std::string line;  ///< what, where, what was expected
 };
 
-/// Squared norms over tensors of one kind, of each model where it has some.
+/// Squared norms over some tensors, of each model where it has them.
 struct Distances {
-  std::string kind;  ///< names with `*` in the place of numbers
+  std::string name;  ///< the tensors' kind or layer
   std::size_t tensors = 0;
-  std::vector<std::int64_t> numbers;
-  std::vector<double> base;  ///< ‖θ0‖² there
-  std::vector<double> tau;   ///< ‖τ_t‖²
+  std::vector<std::int64_t> numbers = {};
+  std::vector<double> base = {};  ///< ‖θ0‖² there
+  std::vector<double> tau = {};   ///< ‖τ_t‖²
+
+  /// Adds those of other tensors; the name stays.
+  void add(const Distances& other);
 };
 
 struct Check {
   std::vector<std::filesystem::path> bases, models;
   std::vector<Finding> findings;
   std::vector<Distances> kinds;  ///< in the order of their first tensors; empty where weights do not fit
+  std::map<std::optional<std::int64_t>, Distances> layers;  ///< of the same tensors, by layer_of()
   std::vector<double> gram;      ///< ⟨τ_s, τ_t⟩ [T,T], row by row, over the places where both are
   std::vector<double> norms;     ///< ‖τ_s‖² there
   std::int64_t numbers = 0;

@@ -54,13 +54,6 @@ void add_numbers(Difference& sums, const at::Tensor& a, const at::Tensor& b) {
   sums.opposed += at::count_nonzero(at::sign(x).mul_(at::sign(y)).lt_(0)).item<std::int64_t>();
 }
 
-/// The first step of the name that is a number.
-std::optional<std::int64_t> layer_of(const std::string& name) {
-  for (const auto step : steps_of(name))
-    if (is_number(step) && step.size() < 10) return std::stoll(std::string(step));
-  return std::nullopt;
-}
-
 bool have_same_numbers(const Folder& a, const Folder& b, const std::string& name) {
   const auto x = a.tensor(name), y = b.tensor(name);
   return x.scalar_type() == y.scalar_type() && at::equal(x, y);
@@ -75,6 +68,16 @@ std::string kind_of(const std::string& name) {
     kind += is_number(step) ? "*" : step;
   }
   return kind;
+}
+
+std::optional<std::int64_t> layer_of(const std::string& name) {
+  for (const auto step : steps_of(name))
+    if (is_number(step) && step.size() < 10) return std::stoll(std::string(step));
+  return std::nullopt;
+}
+
+std::string layer_name(std::optional<std::int64_t> layer) {
+  return layer ? fmt::format("layer {}", *layer) : "outside layers";
 }
 
 void Difference::add(const Difference& other) {
@@ -162,8 +165,7 @@ std::vector<Group> grouped(const Differences& differences, By by) {
   for (const auto& tensor : differences.tensors) {
     const auto name = by == By::tensor ? tensor.name
                       : by == By::kind ? tensor.kind
-                      : !tensor.layer  ? std::string("outside layers")
-                                       : fmt::format("layer {}", *tensor.layer);
+                                       : layer_name(tensor.layer);
     auto group =
         std::find_if(groups.begin(), groups.end(), [&](const auto& other) { return other.name == name; });
     if (group == groups.end()) group = groups.insert(groups.end(), Group{name, 0, {}});

@@ -55,6 +55,10 @@ Differences differences(const std::filesystem::path& a, const std::filesystem::p
 
 /// The name with `*` in the place of each step that is a number: one for all layers.
 std::string kind_of(const std::string& name);
+/// The first step of the name that is a number.
+std::optional<std::int64_t> layer_of(const std::string& name);
+/// "layer 3", or "outside layers".
+std::string layer_name(std::optional<std::int64_t> layer);
 
 /// Tensors of one kind, one layer or all, in the order of their first ones.
 enum class By { tensor, kind, layer };

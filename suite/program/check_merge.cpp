@@ -18,13 +18,49 @@ namespace {
 
 using merging::Check;
 
-constexpr std::size_t kinds_most = 24, models_most = 8, name_most = 44;
+constexpr std::size_t kinds_most = 16, layers_most = 8, models_most = 8, name_most = 44;
 
 std::string percent(double tau, double base) {
   return base > 0 ? fmt::format("{:.3g} %", 100 * std::sqrt(tau / base)) : tau > 0 ? "θ0 = 0" : "-";
 }
 
-/// Rows by kind, those that moved most first where there are many; columns by model.
+/// Layers first … last that lie side by side.
+struct Layers {
+  std::int64_t first, last;
+  merging::Distances sums;
+};
+
+/// How unlike two rows are, in the logarithm of ‖τ‖/‖θ0‖, whichever model tells them apart most; a layer that
+/// did not change, or is not there, is unlike all others.
+double unlikeness(const merging::Distances& x, const merging::Distances& y) {
+  const auto level = [](const merging::Distances& row, std::size_t t) {
+    return row.base[t] <= 0 ? -2e3 : row.tau[t] <= 0 ? -1e3 : std::log(row.tau[t] / row.base[t]) / 2;
+  };
+  double most = 0;
+  for (std::size_t t = 0; t < x.tau.size(); ++t) most = std::max(most, std::abs(level(x, t) - level(y, t)));
+  return most;
+}
+
+/// The layers in a few rows: the two neighbours that are most alike become one until few are left, so that a
+/// layer that stands out keeps its own.
+std::vector<Layers> in_few_rows(const Check& check) {
+  std::vector<Layers> rows;
+  for (const auto& [layer, sums] : check.layers)
+    if (layer) rows.push_back({*layer, *layer, sums});
+  while (rows.size() > layers_most) {
+    std::size_t alike = 1;
+    for (std::size_t i = 2; i < rows.size(); ++i)
+      if (unlikeness(rows[i - 1].sums, rows[i].sums) < unlikeness(rows[alike - 1].sums, rows[alike].sums))
+        alike = i;
+    rows[alike - 1].last = rows[alike].last;
+    rows[alike - 1].sums.add(rows[alike].sums);
+    rows[alike - 1].sums.name = fmt::format("layers {}-{}", rows[alike - 1].first, rows[alike].last);
+    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(alike));
+  }
+  return rows;
+}
+
+/// Rows by kind, those that moved most first where there are many, and by layer; columns by model.
 void print_distances(const Check& check) {
   const auto all = check.models.size(), columns = std::min(all, models_most);
   fmt::print("\n‖τ‖ / ‖θ0‖{:>{}}", "tensors", name_most + 1 - 10 + 8);
@@ -43,22 +79,22 @@ void print_distances(const Check& check) {
     kinds.resize(kinds_most);
   }
   const auto row = [&](const merging::Distances& kind) {
-    fmt::print("{:<{}} {:>7}", short_name(kind.kind, name_most), name_most + 1, kind.tensors);
+    fmt::print("{:<{}} {:>7}", short_name(kind.name, name_most), name_most + 1, kind.tensors);
     for (std::size_t t = 0; t < columns; ++t) fmt::print(" {:>10}", percent(kind.tau[t], kind.base[t]));
     fmt::print("\n");
   };
   for (const auto& kind : kinds) row(kind);
   if (kinds.size() < check.kinds.size())
     fmt::print("… of {} kinds those that moved most\n", check.kinds.size());
-  merging::Distances whole{"all", 0, {}, std::vector<double>(all), std::vector<double>(all)};
-  for (const auto& kind : check.kinds) {
-    whole.tensors += kind.tensors;
-    for (std::size_t t = 0; t < all; ++t) {
-      whole.base[t] += kind.base[t];
-      whole.tau[t] += kind.tau[t];
-    }
-  }
+  merging::Distances whole{"all"};
+  for (const auto& kind : check.kinds) whole.add(kind);
   row(whole);
+  if (const auto layers = in_few_rows(check); layers.size() > 1) {
+    fmt::print("\n");
+    if (const auto outside = check.layers.find(std::nullopt); outside != check.layers.end())
+      row(outside->second);
+    for (const auto& some : layers) row(some.sums);
+  }
   if (all < 2) return;
   fmt::print("\ncosines of task vectors\n");
   for (std::size_t s = 0; s < columns; ++s) {

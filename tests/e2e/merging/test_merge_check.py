@@ -4,6 +4,7 @@
 is written."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -88,6 +89,76 @@ def test_models_that_belong_together(sound: Path) -> None:
     cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
     (first,) = (line.split() for line in lines if line.startswith("[1]  "))
     assert float(first[2]) == pytest.approx(cosine, abs=6e-4)
+
+
+def ratio(base: dict[str, torch.Tensor], model: dict[str, torch.Tensor], layers: range) -> float:
+    """‖τ‖/‖θ0‖ in percent, over the tensors of these layers."""
+    kept = [name for name in sorted(base) if layer_of(name) in layers]
+    start, moved = (np.concatenate([file[name].double().numpy().ravel() for name in kept]) for file in (base, model))
+    return float(100 * np.linalg.norm(moved - start) / np.linalg.norm(start))
+
+
+def layer_of(name: str) -> int:
+    numbers = [int(step) for step in name.split(".") if step.isdigit()]
+    return numbers[0] if numbers else -1
+
+
+def rows_by_layer(printed: str) -> list[tuple[range, list[float]]]:
+    """The layers of each row, and what it says of each model in percent."""
+    rows = []
+    for line in printed.splitlines():
+        if row := re.match(r"(outside layers|layers? (\d+)(?:-(\d+))?) +\d+ +(.*)$", line):
+            first = -1 if row[2] is None else int(row[2])
+            last = first if row[3] is None else int(row[3])
+            rows.append((range(first, last + 1), [float(part) for part in row[4].replace("%", " ").split()]))
+    return rows
+
+
+def test_distances_by_layer(sound: Path) -> None:
+    rows = rows_by_layer(check(sound).stdout)
+    assert [layers for layers, _ in rows] == [range(-1, 0), range(1), range(1, 2)]
+    base = load_file(sound / "base/model.safetensors")
+    for layers, shown in rows:
+        for name, percent in zip(("m0", "m1"), shown, strict=True):
+            model = load_file(sound / name / "model.safetensors")
+            assert percent == pytest.approx(ratio(base, model, layers), rel=6e-3)
+
+
+def test_layers_that_stand_out_keep_their_rows(folder: Path) -> None:
+    """Eighty layers: no model changed 7, m0 left 20 to 22 as they are, and m1 has 41 from elsewhere."""
+    config = transformers.LlamaConfig(**SMALL | {"num_hidden_layers": 80, "hidden_size": 8, "intermediate_size": 8})
+    torch.manual_seed(5)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder / "base")
+    base = load_file(folder / "base/model.safetensors")
+    models = {}
+    for name, size in (("m0", 0.0001), ("m1", 0.0002)):
+        models[name] = {key: x + size * (1 + layer_of(key) / 80) * torch.randn_like(x) for key, x in base.items()}
+        for key, x in base.items():
+            if layer_of(key) == 7 or (name == "m0" and layer_of(key) in (20, 21, 22)):
+                models[name][key] = x
+            if name == "m1" and layer_of(key) == 41 and x.ndim == 2:
+                models[name][key] = 0.02 * torch.randn_like(x)
+        shutil.copytree(folder / "base", folder / name, dirs_exist_ok=True)
+        save_file(models[name], folder / name / "model.safetensors", {"format": "pt"})
+    # Norms' weights are 1, beside which matrices of 0.02 are little: the layer from elsewhere has others, too.
+    models["m1"] |= {key: x + torch.randn_like(x) * 2 for key, x in base.items() if layer_of(key) == 41 and x.ndim == 1}
+    save_file(models["m1"], folder / "m1/model.safetensors", {"format": "pt"})
+    for name in ("base", "m0", "m1"):
+        tokenizer(folder / name, WORDS)
+    done = check(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = rows_by_layer(done.stdout)
+    assert rows[0][0] == range(-1, 0) and len(rows) <= 9
+    assert [layer for layers, _ in rows[1:] for layer in layers] == list(range(80))
+    for layers, shown in rows:
+        for name, percent in zip(models, shown, strict=True):
+            assert percent == pytest.approx(ratio(base, models[name], layers), rel=6e-3)
+    alone = {layers: shown for layers, shown in rows if layers in (range(7, 8), range(20, 23), range(41, 42))}
+    assert alone[range(7, 8)] == [0, 0] and alone[range(20, 23)][0] == 0 and alone[range(41, 42)][1] > 100
+    notes = [line for line in done.stdout.splitlines() if line.startswith("note ")]
+    assert sum("no model changed a number of layer 7" in line for line in notes) == 1
+    assert any("/m1: " in line and "layer 41" in line and "one model" in line for line in notes)
+    assert not any("layers 20" in line or "/m0: " in line for line in notes)
 
 
 def configured(**more: Any) -> Callable[[Path], None]:
