@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "kernels/weights/bfloat16.hpp"
 #include "kernels/weights/subtract.hpp"
 #include "suite/error.hpp"
 #include "suite/models/checkpoint.hpp"
@@ -27,6 +29,28 @@ std::vector<const Weights*> whole_ones(const std::vector<Model>& models) {
     if (const auto* weights = std::get_if<Weights>(&model)) whole.push_back(weights);
   }
   return whole;
+}
+
+std::filesystem::path folder_of(const Model& model) {
+  return std::visit([](const auto& its) { return its.folder(); }, model);
+}
+
+/// The type of numbers(): rows that were arranged are float32.
+at::ScalarType type_of(const Weights& weights, const std::string& name) {
+  return weights.is_arranged(name) ? at::kFloat : weights.tensors().at(name).scalar;
+}
+
+const std::uint16_t* upper_halves(const at::Tensor& numbers) {
+  return static_cast<const std::uint16_t*>(numbers.const_data_ptr());
+}
+
+/// The same numbers in float32, in `out`, where they have another type.
+at::Tensor as_float(const at::Tensor& numbers, at::Tensor out = {}) {
+  if (numbers.scalar_type() == at::kFloat) return numbers;
+  if (!out.defined()) out = at::empty(numbers.sizes(), at::kFloat);
+  if (numbers.scalar_type() != at::kBFloat16) return out.copy_(numbers);
+  weights::widen(upper_halves(numbers), out.mutable_data_ptr<float>(), numbers.numel());
+  return out;
 }
 
 }  // namespace
@@ -107,6 +131,11 @@ void CheckpointVectors::each_tensor(Range range,
   }
 }
 
+bool CheckpointVectors::are_bfloat16(const std::string& name, const Weights& model) const {
+  return model.is_on_pages(name) && type_of(model, name) == at::kBFloat16 &&
+         (from_zero_ || type_of(start_, name) == at::kBFloat16);
+}
+
 void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                                  const Visitor& visitor) const {
   const auto size = std::min(stretch(which.size(), align), range.count);
@@ -114,7 +143,7 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
   std::vector<at::Tensor> stretches(which.size());
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     const auto n = std::min(size, range.end() - begin);
-    come_to_ += static_cast<double>(n) * static_cast<double>(which.size());
+    come_to_ += share_ * static_cast<double>(n) * static_cast<double>(which.size());
     go_on_();
     each_tensor({begin, n}, [&](const NamedTensor& tensor, Range part) {
       // One copy of θ0 and one of a model at a time, gone before the visitor begins: a stretch may be a whole
@@ -123,32 +152,54 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
       const auto from = part.begin - tensor.range.begin, to = part.begin - begin;
       const auto piece = [&](const Weights& weights, std::int64_t row, at::Tensor& buffer) {
         const auto there = weights.numbers(tensor.name, from, part.count, buffer);
-        return there.scalar_type() == at::kFloat ? there : memory[row].narrow(0, to, part.count).copy_(there);
+        if (there.scalar_type() == at::kFloat) return there;
+        return as_float(there, memory[row].narrow(0, to, part.count));
       };
       const auto last = static_cast<std::int64_t>(which.size());
-      const auto start =
-          from_zero_ ? memory[last].narrow(0, to, part.count).zero_() : piece(start_, last, copy_of_start);
+      at::Tensor start_in_float;
+      const auto start = [&]() -> const at::Tensor& {  // made where it is asked for
+        if (!start_in_float.defined())
+          start_in_float = from_zero_ ? memory[last].narrow(0, to, part.count).zero_()
+                                      : piece(start_, last, copy_of_start);
+        return start_in_float;
+      };
+      std::vector<const std::uint16_t*> halves;
+      std::vector<float*> tau_of_halves;
       for (std::size_t i = 0; i < which.size(); ++i) {
         const auto row = static_cast<std::int64_t>(i);
         auto out = memory[row].narrow(0, to, part.count);
         if (which[i] == theta0) {
-          out.copy_(start);
+          out.copy_(start());
           continue;
         }
         const auto& model = models_[which[i]];
         if (const auto* adapter = std::get_if<Adapter>(&model)) {
-          adapter->tau(tensor.name, from, start, out);
+          adapter->tau(tensor.name, from, start(), out);
           if (adapter->changes(tensor.name) && !at::isfinite(out).all().item<bool>())
-            refuse_not_finite(adapter->folder(), tensor, start);
+            refuse_not_finite(adapter->folder(), tensor, start());
           continue;
         }
         const auto& weights = std::get<Weights>(model);
+        auto* tau = out.mutable_data_ptr<float>();
+        if (are_bfloat16(tensor.name, weights)) {  // all of these in one pass, below
+          halves.push_back(upper_halves(weights.numbers(tensor.name, from, part.count, copy_of_model)));
+          tau_of_halves.push_back(tau);
+          continue;
+        }
         const auto theta = piece(weights, row, copy_of_model);
         const auto* tuned = theta.const_data_ptr<float>();
-        auto* tau = out.mutable_data_ptr<float>();
-        if (!weights::subtract({&tuned, 1}, start.const_data_ptr<float>(), {&tau, 1}, part.count))
-          refuse_not_finite(weights.folder(), tensor, start);
+        if (!weights::subtract({&tuned, 1}, start().const_data_ptr<float>(), {&tau, 1}, part.count))
+          refuse_not_finite(weights.folder(), tensor, start());
       }
+      if (halves.empty()) return;
+      at::Tensor base;
+      if (!from_zero_) base = start_.numbers(tensor.name, from, part.count, copy_of_start);
+      if (weights::subtract(halves, from_zero_ ? nullptr : upper_halves(base), tau_of_halves, part.count))
+        return;
+      for (std::size_t i = 0; i < which.size(); ++i)
+        if (which[i] != theta0 &&
+            !at::isfinite(memory[static_cast<std::int64_t>(i)].narrow(0, to, part.count)).all().item<bool>())
+          refuse_not_finite(folder_of(models_[which[i]]), tensor, start());
     });
     for (std::size_t i = 0; i < which.size(); ++i)
       stretches[i] = memory[static_cast<std::int64_t>(i)].narrow(0, 0, n);
@@ -157,7 +208,8 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
 }
 
 void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
-                                           const StretchVisitor& visitor) const {
+                                           const StretchVisitor& visitor, double share) const {
+  const auto before = std::exchange(share_, share);
   constexpr auto most = weights::stretch_on_files;
   std::vector<at::Tensor> theta(which.size()), buffers(which.size());
   at::Tensor buffer_of_start;
@@ -171,12 +223,12 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
       bool as_they_are = start.scalar_type() == at::kFloat;
       for (std::size_t i = 0; i < which.size() && as_they_are; ++i) {
         const auto* weights = std::get_if<Weights>(&models_[which[i]]);
-        if (weights == nullptr) return TaskVectors::do_visit_stretches(which, part, visitor);
+        if (weights == nullptr) return TaskVectors::do_visit_stretches(which, part, visitor, share);
         theta[i] = piece(*weights, buffers[i]);
         as_they_are = theta[i].scalar_type() == at::kFloat;
       }
-      if (!as_they_are) return TaskVectors::do_visit_stretches(which, part, visitor);
-      come_to_ += static_cast<double>(part.count) * static_cast<double>(which.size());
+      if (!as_they_are) return TaskVectors::do_visit_stretches(which, part, visitor, share);
+      come_to_ += share * static_cast<double>(part.count) * static_cast<double>(which.size());
       if (visitor(part.begin, {theta, start})) return;
       for (std::size_t i = 0; i < which.size(); ++i) {
         if (!at::isfinite(theta[i] - start).all().item<bool>())
@@ -184,6 +236,7 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
       }
     });
   }
+  share_ = before;
 }
 
 void CheckpointVectors::refuse_not_finite(const std::filesystem::path& model, const NamedTensor& tensor,
@@ -206,9 +259,9 @@ void CheckpointVectors::add_to_theta0(
     const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const {
   at::Tensor buffer;
   each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& vector) {
-    auto sum = from_zero_ ? at::mul(vector, lambda)
-                          : at::add(start_.numbers(name, from, vector.numel(), buffer).to(at::kFloat), vector,
-                                    lambda);
+    auto sum = from_zero_
+                   ? at::mul(vector, lambda)
+                   : at::add(as_float(start_.numbers(name, from, vector.numel(), buffer)), vector, lambda);
     if (name.ends_with("running_var"))
       sum.clamp_min_(0);  // a sum of batch norm's statistics: still variances
     see(name, from, sum);

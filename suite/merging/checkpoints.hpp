@@ -65,8 +65,10 @@ class CheckpointVectors final : public TaskVectors {
  private:
   void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                 const Visitor& visitor) const override;
-  void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
-                          const StretchVisitor& visitor) const override;
+  void do_visit_stretches(const std::vector<std::size_t>& which, Range range, const StretchVisitor& visitor,
+                          double share) const override;
+  /// Whether θ and θ0 are bfloat16, θ on the file's own pages.
+  bool are_bfloat16(const std::string& name, const Weights& model) const;
   /// Names the model's folder, or θ0's where this part of it, `start`, is not finite.
   [[noreturn]] void refuse_not_finite(const std::filesystem::path& model, const NamedTensor& tensor,
                                       const at::Tensor& start) const;
@@ -80,7 +82,7 @@ class CheckpointVectors final : public TaskVectors {
   const std::vector<Model>& models_;
   bool from_zero_;
   std::function<void()> go_on_;
-  mutable double come_to_ = 0;
+  mutable double come_to_ = 0, share_ = 1;  ///< of the numbers of a visit, those that its visitor looks at
   MatchedTensors matched_;
   std::vector<NamedTensor> tensors_;
 };

@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 
+#include "kernels/weights/bfloat16.hpp"
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/adapter.hpp"
@@ -477,10 +478,19 @@ class Output {
            bool merged) {
     go_on_();
     const auto type = written_as(stage.start().tensors().at(name).scalar);
-    const auto written = numbers.to(type);
-    if ((merged || type != numbers.scalar_type()) &&
-        !std::isfinite(written.sum(at::kDouble).item<double>()) &&
-        (merged || !at::isfinite(written).eq(at::isfinite(numbers)).all().item<bool>()))
+    at::Tensor written;
+    bool finite = true;
+    if (type == at::kBFloat16 && numbers.scalar_type() == at::kFloat) {
+      const auto plain = numbers.contiguous();
+      written = at::empty(plain.sizes(), type);
+      finite = weights::narrow(plain.const_data_ptr<float>(),
+                               static_cast<std::uint16_t*>(written.mutable_data_ptr()), plain.numel());
+    } else {
+      written = numbers.to(type);
+      if (merged || type != numbers.scalar_type())
+        finite = std::isfinite(written.sum(at::kDouble).item<double>());
+    }
+    if (!finite && (merged || !at::isfinite(written).eq(at::isfinite(numbers)).all().item<bool>()))
       throw InputError(fmt::format("{}: {} {} has numbers that {} cannot hold",
                                    stage.start().folder().string(), merged ? "the merged" : "the base's",
                                    store::quoted(name), at::toString(type)));

@@ -3,6 +3,7 @@
 #include "suite/merging/stages.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,6 +27,20 @@ bool goes_over_layers(const config::Setting& setting) {
   return std::any_of(setting.cases.begin(), setting.cases.end(),
                      [](const auto& each) { return each.values.size() > 1; });
 }
+
+/// LibTorch's threads, set aside while it lives.
+class OneThread {
+ public:
+  explicit OneThread(bool is_wanted) : before_(at::get_num_threads()) {
+    if (is_wanted) at::set_num_threads(1);
+  }
+  ~OneThread() { at::set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
 
 }  // namespace
 
@@ -315,6 +330,8 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const
 }
 
 Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write) const {
+  // A team of threads a stretch takes longer than the stretch; factors of matrices have a use for one.
+  const OneThread alone(share.flops == 0);
   std::int64_t nonzero = under_way.team().rank() == 0 ? under_way.nonzero(number) : 0;
   double visited = 0;
   const auto length = [](const TaskVectors& vectors) { return static_cast<double>(vectors.length()); };
@@ -357,9 +374,9 @@ Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way,
     nonzero += std::llround(merged.density * length(*vectors_));
     visited += merged.passes * length(*vectors_);
   }
-  const auto sums = under_way.team().sums({nonzero, std::llround(visited)});
+  const auto totals = under_way.team().sums({nonzero, std::llround(visited)});
   const auto all = std::max(1.0, length(*vectors_));
-  return {static_cast<double>(sums[0]) / all, static_cast<double>(sums[1]) / all};
+  return {static_cast<double>(totals[0]) / all, static_cast<double>(totals[1]) / all};
 }
 
 void Stage::merge_vectors(const Write& write) const {

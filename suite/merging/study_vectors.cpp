@@ -33,7 +33,7 @@ void StudyVectors::do_visit(const std::vector<std::size_t>& which, Range range, 
 }
 
 void StudyVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
-                                      const StretchVisitor& visitor) const {
+                                      const StretchVisitor& visitor, double) const {
   if (study_.vectors.visit_files(regime_, tasks_of(which), range, 1, visitor)) return;
   cut(which, range, 1, long_stretch, of_tau(visitor));
 }

@@ -26,8 +26,8 @@ class StudyVectors final : public TaskVectors {
  private:
   void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                 const Visitor& visitor) const override;
-  void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
-                          const StretchVisitor& visitor) const override;
+  void do_visit_stretches(const std::vector<std::size_t>& which, Range range, const StretchVisitor& visitor,
+                          double share) const override;
   /// Stretches of at most `size` numbers of what memory holds, which comes as one block.
   void cut(const std::vector<std::size_t>& which, Range range, std::int64_t align, std::int64_t size,
            const Visitor& visitor) const;

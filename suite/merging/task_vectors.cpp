@@ -17,14 +17,14 @@ std::vector<std::size_t> TaskVectors::all() const {
 }
 
 std::int64_t TaskVectors::stretch(std::size_t vectors, std::int64_t align) {
-  constexpr std::size_t in_cache = std::size_t{1} << 19, least = std::size_t{1} << 12;
+  constexpr std::size_t in_cache = std::size_t{1} << 18, least = std::size_t{1} << 12;
   const auto wanted =
       static_cast<std::int64_t>(std::max(least, in_cache / std::max<std::size_t>(1, vectors)));
   return std::max<std::int64_t>(1, wanted / align) * align;
 }
 
 void TaskVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
-                                     const StretchVisitor& visitor) const {
+                                     const StretchVisitor& visitor, double) const {
   do_visit(which, range, 1, of_tau(visitor));
 }
 
@@ -38,7 +38,7 @@ void HeldVectors::do_visit(const std::vector<std::size_t>& which, Range range, s
 }
 
 void HeldVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
-                                     const StretchVisitor& visitor) const {
+                                     const StretchVisitor& visitor, double) const {
   cut(which, range, long_stretch, of_tau(visitor));
 }
 

@@ -59,7 +59,7 @@ class TaskVectors {
   void visit_stretches(const std::vector<std::size_t>& which, Range range, const StretchVisitor& visitor,
                        double share = 1) const {
     visited_ += std::llround(share * static_cast<double>(range.count)) * std::ssize(which);
-    if (range.count > 0) do_visit_stretches(which, range, visitor);
+    if (range.count > 0) do_visit_stretches(which, range, visitor, share);
   }
   /// How many vectors are read together faster than one after another: on files, since θ0 is read with them.
   virtual std::size_t side_by_side() const { return 1; }
@@ -76,7 +76,7 @@ class TaskVectors {
   virtual void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                         const Visitor& visitor) const = 0;
   virtual void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
-                                  const StretchVisitor& visitor) const;
+                                  const StretchVisitor& visitor, double share) const;
   /// Numbers of a stretch of one of `vectors`, a multiple of `align`: all of them stay in the second cache,
   /// and are long enough that a visit's own cost does not count.
   static std::int64_t stretch(std::size_t vectors, std::int64_t align);
@@ -102,8 +102,8 @@ class HeldVectors final : public TaskVectors {
  private:
   void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                 const Visitor& visitor) const override;
-  void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
-                          const StretchVisitor& visitor) const override;
+  void do_visit_stretches(const std::vector<std::size_t>& which, Range range, const StretchVisitor& visitor,
+                          double share) const override;
   void cut(const std::vector<std::size_t>& which, Range range, std::int64_t size,
            const Visitor& visitor) const;
 
@@ -126,9 +126,9 @@ class PartOfVectors final : public TaskVectors {
                 const Visitor& visitor) const override {
     whole_.visit(which, range, align, visitor);
   }
-  void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
-                          const StretchVisitor& visitor) const override {
-    whole_.visit_stretches(which, range, visitor);
+  void do_visit_stretches(const std::vector<std::size_t>& which, Range range, const StretchVisitor& visitor,
+                          double share) const override {
+    whole_.visit_stretches(which, range, visitor, share);
   }
 
   const TaskVectors& whole_;

@@ -47,6 +47,7 @@ class TensorFolder {
   /// From now on the tensor, of one dimension at least and with a number in a row, is read with these rows,
   /// in float32; its type stays that of the file. Rows are gathered as they are read.
   void arrange(const std::string& name, Rows rows);
+  bool is_arranged(const std::string& name) const { return places_.at(name).rows != nullptr; }
   /// An entry of the files' metadata; empty where none has it.
   std::string metadata(const std::string& key) const;
   std::uint64_t bytes() const;  ///< of the files
