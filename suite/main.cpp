@@ -165,6 +165,7 @@ int start(int argc, char** argv) {
   merge->add_option("--bench", merge_options.bench,
                     "What the file system gives, where it was measured: mpirun -n N taugrid bench --filter\n"
                     "'^storage/' --json FILE. The plan has seconds then, and a merge says which share it reached");
+  for (const auto* other : {"--plan", "--bench"}) merge->get_option("--check")->excludes(merge->get_option(other));
   merge->footer(
       "mergekit's recipes in YAML are read as they are, and what is not known there is refused:\n"
       "  taugrid merge recipe.yml merged\n"

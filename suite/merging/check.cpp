@@ -336,7 +336,11 @@ void judge_far_layers(Check& check, std::size_t t) {
   Distances others{""};
   for (const auto& [layer, distances] : check.layers) {
     if (!layer || distances.numbers[t] == 0) continue;
-    is_far(distances, t) ? apart.push_back(*layer) : others.add(distances);
+    if (is_far(distances, t)) {
+      apart.push_back(*layer);
+    } else {
+      others.add(distances);
+    }
   }
   if (apart.empty() || others.tensors == 0 || others.base[t] <= 0) return;
   check.findings.push_back(

@@ -36,18 +36,18 @@ struct Check {
   std::vector<Finding> findings;
   std::vector<Distances> kinds;  ///< in the order of their first tensors; empty where weights do not fit
   std::map<std::optional<std::int64_t>, Distances> layers;  ///< of the same tensors, by layer_of()
-  std::vector<double> gram;      ///< ⟨τ_s, τ_t⟩ [T,T], row by row, over the places where both are
-  std::vector<double> norms;     ///< ‖τ_s‖² there
+  std::vector<double> gram;   ///< ⟨τ_s, τ_t⟩ [T,T], row by row, over the places where both are
+  std::vector<double> norms;  ///< ‖τ_s‖² there
   std::int64_t numbers = 0;
   double bytes = 0;  ///< of all files of weights
 
   bool wrong() const;
 };
 
-/// Compares configurations, tokenizers and weights of a recipe's models with those of the base, in the recipe's
-/// vocabulary, and reads all numbers once, stretch by stretch. Layers of a slice are compared with those of θ0
-/// that its vectors are taken from or, where a method takes none, with the base's own of the same numbers. What
-/// is wrong is found, not thrown. `go_on` may throw.
+/// Compares configurations, tokenizers and weights of a recipe's models with those of the base, in the
+/// recipe's vocabulary, and reads all numbers once, stretch by stretch. Layers of a slice are compared with
+/// those of θ0 that its vectors are taken from or, where a method takes none, with the base's own of the same
+/// numbers. What is wrong is found, not thrown. `go_on` may throw.
 Check check(const Recipe& recipe, const std::function<void()>& go_on);
 
 }  // namespace taugrid::merging

@@ -3,6 +3,7 @@
 #include "suite/merging/recipe.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/accumulate.h>
 #include <fmt/format.h>
@@ -372,17 +373,17 @@ class Output {
       places[place.name] = place.file;
     }
     for (const auto& [file, contents] : files_)
-      store::SharedSafetensors(folder / file, contents, metadata(), store::SharedSafetensors::File::is_new);
+      store::SharedSafetensors::create(folder / file, contents, metadata());
     if (in_parts_)
       store::write_atomically(
           folder / "model.safetensors.index.json",
           nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", places}}.dump(2) + "\n");
   }
-  void open(const fs::path& folder) {
+  /// `others`: whether other ranks write as well. Throws InputError where files are not as they were created.
+  void open(const fs::path& folder, bool others) {
     std::map<std::string, store::SharedSafetensors*> writers;
     for (const auto& [file, contents] : files_)
-      writers[file] = &writers_.emplace_back(folder / file, contents, metadata(),
-                                             store::SharedSafetensors::File::is_there);
+      writers[file] = &writers_.emplace_back(folder / file, contents, metadata(), others);
     for (auto& entry : places_) entry.second.writer = writers.at(entry.second.file);
   }
 
@@ -755,7 +756,8 @@ namespace {
 /// and time.
 std::string what_is_made(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
                          const std::string& made_by) {
-  auto text = fmt::format("# {}\n# {}\n{}", made_by, at::get_cpu_capability(), recipe.resolved);
+  auto text = fmt::format("# {}\n# {}, {} threads\n{}", made_by, at::get_cpu_capability(),
+                          at::get_num_threads(), recipe.resolved);
   std::set<fs::path> folders(recipe.models.begin(), recipe.models.end());
   folders.insert(recipe.base);
   for (const auto& stage : stages) folders.insert(stage->start().folder());
@@ -787,77 +789,8 @@ double bytes_of_inputs(const Recipe& recipe, const std::vector<std::unique_ptr<S
   return all;
 }
 
-/// The folder as one rank builds it: all but the numbers.
-void lay_out(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
-             const Vocabulary* vocabulary, const std::vector<fs::path>& whole, const Output& output,
-             const fs::path& folder, const std::function<void()>& go_on) {
-  copy_side_files(recipe.base, vocabulary != nullptr ? vocabulary->source() : recipe.base, whole, folder,
-                  go_on);
-  if (vocabulary != nullptr) vocabulary->write(folder);
-  if (!recipe.chat_template.empty()) write_chat_template(recipe, folder);
-  edit_configuration(recipe, stages, vocabulary, folder / "config.json");
-  output.create(folder);
-}
-
-/// Rank 0 has `unfinished`, which is in `folder`.
-void write_model(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
-                 const Vocabulary* vocabulary, const std::vector<fs::path>& whole, const fs::path& folder,
-                 store::UnfinishedFolder* unfinished, const Making& making, Report& report) {
-  double planned = 0;  // numbers of vectors that this rank goes through
-  const std::function<void()> go_on = [&] {
-    making.go_on();
-    double come_to = 0;
-    for (const auto& stage : stages) come_to += stage->vectors().come_to();
-    if (planned > 0) making.see(std::min(1.0, come_to / planned));
-  };
-  Output output(recipe, stages, go_on);
-  if (unfinished != nullptr && !unfinished->goes_on()) {
-    lay_out(recipe, stages, vocabulary, whole, output, folder, go_on);
-    unfinished->begin();
-  }
-  making.team.wait_for_all("layout of the merged folder");
-  output.open(folder);
-  std::vector<std::int64_t> lengths;
-  for (const auto& stage : stages) lengths.push_back(stage->vectors().length());
-  UnderWay under_way(making.team, folder, lengths, [&] { output.flush(); });
-  try {
-    std::vector<Stage::Share> shares;
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      auto all = stages[s]->shares(making.team.size(), [&](Range range) { return under_way.left(s, range); });
-      shares.push_back(std::move(all[static_cast<std::size_t>(making.team.rank())]));
-      planned += shares.back().visits;
-    }
-    const auto all = static_cast<double>(std::max<std::int64_t>(report.numbers, 1));
-    for (const auto& stage : stages) output.carry_over(*stage, making.team);
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      const auto& stage = *stages[s];
-      const auto merged = stage.merge(
-          shares[s], s, under_way, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
-            output.write(stage, name, from, part);
-          });
-      const double share = static_cast<double>(stage.vectors().length()) / all;
-      report.merged.density += share * merged.density;
-      report.merged.passes += share * merged.passes;
-    }
-    report.read = report.bytes * report.merged.passes;
-    report.written = making.team.sums({output.written()}).front();
-  } catch (const Interrupted& stopped) {
-    under_way.settle();
-    throw Interrupted(std::string(stopped.what()) + "; what is finished stays in " + folder.string() +
-                      ", and the same command goes on");
-  }
-  output.flush();
-  store::require_unchanged();
-  making.team.wait_for_all("end of the merge");
-}
-
-}  // namespace
-
-std::vector<Load> loads(const Recipe& recipe, int ranks) {
-  const std::function<void()> go_on = [] {};
-  const auto vocabulary = recipe.tokenizer ? std::make_unique<Vocabulary>(recipe) : nullptr;
-  const auto stages = stages_of(recipe, vocabulary.get(), go_on);
-  const Output output(recipe, stages, go_on);
+std::vector<Load> loads_of(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
+                           const Output& output, int ranks) {
   double numbers = 0, vectors = 0;
   for (const auto& stage : stages) {
     const auto length = static_cast<double>(stage->vectors().length());
@@ -878,6 +811,109 @@ std::vector<Load> loads(const Recipe& recipe, int ranks) {
   return all;
 }
 
+/// The folder as one rank builds it: all but the numbers.
+void lay_out(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
+             const Vocabulary* vocabulary, const std::vector<fs::path>& whole, const Output& output,
+             const fs::path& folder, const std::function<void()>& go_on) {
+  copy_side_files(recipe.base, vocabulary != nullptr ? vocabulary->source() : recipe.base, whole, folder,
+                  go_on);
+  if (vocabulary != nullptr) vocabulary->write(folder);
+  if (!recipe.chat_template.empty()) write_chat_template(recipe, folder);
+  edit_configuration(recipe, stages, vocabulary, folder / "config.json");
+  output.create(folder);
+}
+
+/// merge.toml and the card.
+void write_records(const Recipe& recipe, const std::string& made_by, const Report& report,
+                   const fs::path& folder) {
+  auto comment = fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n", made_by,
+                             report.numbers, report.merged.density);
+  for (const auto& line : report.notes) comment += "# " + line + "\n";
+  for (const auto& matrix : report.matrices)
+    comment += fmt::format("# {}: rank {}, relative error {:.4g}\n", store::quoted(matrix.name), matrix.rank,
+                           matrix.error);
+  const auto record = comment + recipe.resolved;
+  store::write_atomically(folder / "merge.toml", record);
+  const auto& meaning =
+      recipe.method_name == passthrough ? of_passthrough : entry(recipe.method_name).meaning;
+  store::write_atomically(folder / "README.md", model_card(recipe, meaning.text, made_by, record));
+}
+
+/// Whether an earlier start left the files of the weights as it had created them.
+bool has_files(Output output, const fs::path& folder) {
+  try {
+    output.open(folder, /*others=*/false);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+/// How far a rank has come.
+struct Stand {
+  double planned = 0;     ///< numbers of vectors that it goes through; 0: not known yet
+  bool is_begun = false;  ///< whether what it writes stays for the next start
+};
+
+/// Rank 0 has `unfinished`, which is in `folder`.
+void write_model(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
+                 const Vocabulary* vocabulary, const std::vector<fs::path>& whole, const fs::path& folder,
+                 store::UnfinishedFolder* unfinished, const Making& making,
+                 const std::function<void()>& go_on, Stand& stand, Report& report) {
+  Output output(recipe, stages, go_on);
+  if (unfinished != nullptr) {
+    making.plan(loads_of(recipe, stages, output, making.team.size()));
+    if (unfinished->goes_on() && !has_files(Output(recipe, stages, go_on), folder)) unfinished->start_anew();
+    if (!unfinished->goes_on()) {
+      lay_out(recipe, stages, vocabulary, whole, output, folder, go_on);
+      unfinished->begin();
+    }
+  }
+  making.team.wait_for_all("layout of the merged folder");
+  stand.is_begun = true;
+  output.open(folder, making.team.size() > 1);
+  std::vector<std::int64_t> lengths;
+  for (const auto& stage : stages) lengths.push_back(stage->vectors().length());
+  UnderWay under_way(making.team, folder, lengths, [&] { output.flush(); });
+  try {
+    std::vector<Stage::Share> shares;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      auto all = stages[s]->shares(making.team.size(), [&](Range range) { return under_way.left(s, range); });
+      shares.push_back(std::move(all[static_cast<std::size_t>(making.team.rank())]));
+      stand.planned += shares.back().visits;
+    }
+    const auto all = static_cast<double>(std::max<std::int64_t>(report.numbers, 1));
+    for (const auto& stage : stages) output.carry_over(*stage, making.team);
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const auto& stage = *stages[s];
+      const auto merged = stage.merge(
+          shares[s], s, under_way, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
+            output.write(stage, name, from, part);
+          });
+      const double share = static_cast<double>(stage.vectors().length()) / all;
+      report.merged.density += share * merged.density;
+      report.merged.passes += share * merged.passes;
+    }
+    report.read = report.bytes * report.merged.passes;
+    report.written = making.team.sums({output.written()}).front();
+  } catch (const Interrupted&) {
+    under_way.settle();
+    throw;
+  }
+  output.flush();
+  store::require_unchanged();
+  making.team.wait_for_all("end of the merge");
+}
+
+}  // namespace
+
+std::vector<Load> loads(const Recipe& recipe, int ranks) {
+  const std::function<void()> go_on = [] {};
+  const auto vocabulary = recipe.tokenizer ? std::make_unique<Vocabulary>(recipe) : nullptr;
+  const auto stages = stages_of(recipe, vocabulary.get(), go_on);
+  return loads_of(recipe, stages, Output(recipe, stages, go_on), ranks);
+}
+
 Report merge(const Recipe& recipe, const Making& making) {
   const at::NoGradGuard no_grad;
   const bool is_first = making.team.rank() == 0;
@@ -886,7 +922,16 @@ Report merge(const Recipe& recipe, const Making& making) {
     throw InputError(recipe.adapter->where + ": one rank makes an adapter, and " +
                      std::to_string(making.team.size()) + " were started; start it without mpirun");
   const auto vocabulary = recipe.tokenizer ? std::make_unique<Vocabulary>(recipe) : nullptr;
-  const auto stages = stages_of(recipe, vocabulary.get(), making.go_on);
+  std::vector<std::unique_ptr<Stage>> stages;
+  Stand stand;
+  const std::function<void()> go_on = [&] {
+    making.go_on();
+    if (stand.planned == 0) return;
+    double come_to = 0;
+    for (const auto& stage : stages) come_to += stage->vectors().come_to();
+    making.see(std::min(1.0, come_to / stand.planned));
+  };
+  stages = stages_of(recipe, vocabulary.get(), go_on);
   Report report;
   report.notes = recipe.notes;
   const auto note = [&](const std::vector<std::string>& lines) {
@@ -910,11 +955,19 @@ Report merge(const Recipe& recipe, const Making& making) {
   report.bytes = bytes_of_inputs(recipe, stages);
 
   const auto folder = store::UnfinishedFolder::place(recipe.out);
+  const auto what = what_is_made(recipe, stages, making.made_by);
+  if (making.team.of_first(what, "inputs of the merge") != what)
+    throw InputError(
+        recipe.where +
+        ": the ranks see other inputs than the first, or have another processor; expected files that "
+        "nobody changes meanwhile, and hosts of one kind");
   std::optional<store::UnfinishedFolder> unfinished;
-  if (is_first) unfinished.emplace(recipe.out, what_is_made(recipe, stages, making.made_by));
+  if (is_first) unfinished.emplace(recipe.out, what);
+  const fs::path first_made =
+      making.team.of_first(is_first ? unfinished->first_made().string() : "", "folder of the merge");
   try {
     if (recipe.adapter) {
-      auto adapter = write_adapter(recipe, *stages.front(), folder, making.go_on);
+      auto adapter = write_adapter(recipe, *stages.front(), folder, go_on);
       report.merged = adapter.merged;
       report.matrices = std::move(adapter.matrices);
       report.whole = adapter.whole.size();
@@ -922,31 +975,22 @@ Report merge(const Recipe& recipe, const Making& making) {
       store::require_unchanged();
     } else {
       write_model(recipe, stages, vocabulary.get(), whole, folder, unfinished ? &*unfinished : nullptr,
-                  making, report);
+                  making, go_on, stand, report);
     }
-    if (is_first) {
-      UnderWay::remove_journals(folder);
-      auto comment = fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n", making.made_by,
-                                 report.numbers, report.merged.density);
-      for (const auto& line : report.notes) comment += "# " + line + "\n";
-      for (const auto& matrix : report.matrices)
-        comment += fmt::format("# {}: rank {}, relative error {:.4g}\n", store::quoted(matrix.name),
-                               matrix.rank, matrix.error);
-      const auto record = comment + recipe.resolved;
-      store::write_atomically(folder / "merge.toml", record);
-      const auto& meaning =
-          recipe.method_name == passthrough ? of_passthrough : entry(recipe.method_name).meaning;
-      store::write_atomically(folder / "README.md", model_card(recipe, meaning.text, making.made_by, record));
-      unfinished->commit();
-    }
+    if (is_first) write_records(recipe, making.made_by, report, folder);
+  } catch (const Interrupted& stopped) {
+    throw Interrupted(
+        std::string(stopped.what()) +
+        (stand.is_begun ? "; what is finished stays in " + folder.string() + ", and the same command goes on"
+                        : std::string("; nothing was written")));
   } catch (const InputError&) {
-    std::error_code ignored;
-    if (unfinished) {
-      unfinished->discard();
-    } else {
-      fs::remove_all(folder, ignored);
-    }
+    // Files stay open: who still writes does not fail for it.
+    store::UnfinishedFolder::remove(folder, first_made);
     throw;
+  }
+  if (is_first) {
+    unfinished->commit();
+    UnderWay::remove_journals(recipe.out);
   }
   making.look();
   return report;

@@ -121,6 +121,14 @@ struct Report {
   double read = 0, written = 0;               ///< bytes, by all ranks together, in this start
 };
 
+/// What a rank reads and writes in bytes, and computes beside what sums take.
+struct Load {
+  double read = 0, written = 0, flops = 0;
+};
+/// What the merged model of a recipe that makes no adapter takes each of so many ranks, about. Reads little
+/// but headers. Throws InputError.
+std::vector<Load> loads(const Recipe& recipe, int ranks);
+
 /// How a merge is carried out.
 struct Making {
   std::string made_by;          ///< the first line of merge.toml, and what computed: another starts anew
@@ -128,15 +136,9 @@ struct Making {
   std::function<void()> go_on;  ///< called all the while; may throw Interrupted
   std::function<void()> look;   ///< called at the end, while the inputs are still mapped
   std::function<void(double share)> see;  ///< how far this rank is, from 0 to 1
+  /// Called by the first rank before all else of a whole model, with what each is to do.
+  std::function<void(const std::vector<Load>&)> plan;
 };
-
-/// What a rank reads and writes in bytes, and computes beside what sums take.
-struct Load {
-  double read = 0, written = 0, flops = 0;
-};
-/// What the merged model of a recipe that makes no adapter takes each of so many ranks, about. Reads headers
-/// alone. Throws InputError.
-std::vector<Load> loads(const Recipe& recipe, int ranks);
 
 /// Writes recipe.out: the merged weights in recipe.dtype and the base model's files, the files beside them
 /// that say what the model is (side_files.hpp), or an adapter of the base (adapter_output.hpp); merge.toml,

@@ -374,6 +374,8 @@ Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way,
     nonzero += std::llround(merged.density * length(*vectors_));
     visited += merged.passes * length(*vectors_);
   }
+  under_way.settle();
+  under_way.team().wait_for_all("a stage of the merge");  // asleep: others may need long
   const auto totals = under_way.team().sums({nonzero, std::llround(visited)});
   const auto all = std::max(1.0, length(*vectors_));
   return {static_cast<double>(totals[0]) / all, static_cast<double>(totals[1]) / all};

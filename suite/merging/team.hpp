@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -53,6 +54,11 @@ class Team {
   /// Numbers of each rank, as many as it has, end to end.
   std::vector<std::int64_t> joined(const std::vector<std::int64_t>& mine) const;
   std::vector<float> joined(const std::vector<float>& mine) const;
+  /// The first rank's text, on all.
+  std::string of_first(std::string text, std::string_view what) const {
+    if (group_ != nullptr) group_->broadcast(text, 0, what);
+    return text;
+  }
   void wait_for_all(std::string_view what) const {
     if (group_ != nullptr) group_->patient_barrier(what);
   }

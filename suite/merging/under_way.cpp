@@ -10,7 +10,6 @@
 #include <sstream>
 #include <utility>
 
-#include "suite/store/atomic_file.hpp"
 #include "suite/store/input_file.hpp"
 
 namespace taugrid::merging {
@@ -49,10 +48,12 @@ std::vector<std::int64_t> read_all(const fs::path& folder) {
 
 }  // namespace
 
-UnderWay::UnderWay(const Team& team, fs::path folder, const std::vector<std::int64_t>& lengths,
+UnderWay::UnderWay(const Team& team, const fs::path& folder, const std::vector<std::int64_t>& lengths,
                    std::function<void()> flush)
-    : team_(team), flush_(std::move(flush)), finished_(lengths.size()) {
-  journal_ = folder / (prefix + std::to_string(team.rank()));
+    : team_(team),
+      journal_(folder / (prefix + std::to_string(team.rank()))),
+      flush_(std::move(flush)),
+      finished_(lengths.size()) {
   lines_ = "\n";  // ends one that a kill has cut
   // One rank reads, so that all know the same.
   const auto read = team_.joined(team_.rank() == 0 ? read_all(folder) : std::vector<std::int64_t>{});
@@ -103,13 +104,14 @@ void UnderWay::finish(std::size_t stage, Range range, std::int64_t nonzero) {
 void UnderWay::settle() {
   if (lines_.size() < 2) return;
   flush_();
-  store::append(journal_, lines_);
+  journal_.append(lines_);
   lines_.clear();
   settled_ = std::chrono::steady_clock::now();
 }
 
 void UnderWay::remove_journals(const fs::path& folder) {
-  for (const auto& journal : journals_in(folder)) fs::remove(journal);
+  std::error_code ignored;
+  for (const auto& journal : journals_in(folder)) fs::remove(journal, ignored);
 }
 
 std::vector<int> dealt(const std::vector<double>& costs, int ranks) {

@@ -14,6 +14,7 @@
 
 #include "kernels/range.hpp"
 #include "suite/merging/team.hpp"
+#include "suite/store/atomic_file.hpp"
 
 namespace taugrid::merging {
 
@@ -21,7 +22,7 @@ class UnderWay {
  public:
   /// Collective. `lengths`: of each stage's vectors. `flush`: returns when what this rank has written of the
   /// weights is on the disk.
-  UnderWay(const Team& team, std::filesystem::path folder, const std::vector<std::int64_t>& lengths,
+  UnderWay(const Team& team, const std::filesystem::path& folder, const std::vector<std::int64_t>& lengths,
            std::function<void()> flush);
 
   const Team& team() const { return team_; }
@@ -29,12 +30,12 @@ class UnderWay {
   std::vector<Range> left(std::size_t stage, Range range) const;
   /// How many numbers of τ are not zero in what earlier starts have finished.
   std::int64_t nonzero(std::size_t stage) const;
-  /// The range was written here, and has so many numbers that are not zero. It is in the journal within
-  /// seconds.
+  /// The range was written here, and has so many numbers that are not zero. It is in the journal when the
+  /// next one comes some seconds later, or settle().
   void finish(std::size_t stage, Range range, std::int64_t nonzero);
   /// What was finished is in the journal.
   void settle();
-  /// Removes all ranks' journals from the folder. By one rank.
+  /// Removes all ranks' journals from a folder that is finished; what stays is no harm. By one rank.
   static void remove_journals(const std::filesystem::path& folder);
 
  private:
@@ -43,7 +44,7 @@ class UnderWay {
     std::int64_t nonzero;
   };
   Team team_;
-  std::filesystem::path journal_;
+  store::Journal journal_;
   std::function<void()> flush_;
   std::vector<std::vector<Part>> finished_;  ///< of each stage, by place, apart from each other
   std::string lines_;                        ///< that are not in the journal yet

@@ -47,7 +47,8 @@ class VectorMethod : public Method {
 
   /// Whether a team's ranks each make a part.
   virtual bool is_shared() const { return false; }
-  /// Whether each number of τ is one of the vectors' numbers at that place alone, and a tensor may be cut.
+  /// Whether each number of τ depends on the vectors' numbers at its place alone, so that a tensor may be
+  /// cut.
   virtual bool is_number_by_number() const { return false; }
   /// Whether, of a method that spans tensors, each rank of a team that keeps apart makes its own places
   /// alone, and what is left of them (Sink::left).

@@ -128,16 +128,17 @@ void carry_out(const std::function<merging::Recipe()>& read, const char* command
   making.made_by = fmt::format("made by taugrid {} ({}): taugrid {}", version, git_revision, command);
   if (ranks != nullptr) making.team = merging::Team(*ranks, merging::Team::Wanted::where_made);
   making.go_on = [&] {
-    if (stop_wanted.requested()) throw Interrupted("merge: stopped by " + stop_wanted.reason());
+    if (stop_wanted.requested()) throw Interrupted("merge: by " + stop_wanted.reason());
   };
   making.look = [&] { mapped = mebibytes("RssFile"); };
   making.see = [&](double share) { progress.see(share); };
-  if (ranks != nullptr && speaks && !recipe.adapter) {
-    const auto busiest = busiest_of(merging::loads(recipe, ranks->size()));
+  making.plan = [&](const std::vector<merging::Load>& loads) {
+    if (ranks == nullptr) return;
+    const auto busiest = busiest_of(loads);
     fmt::print("{} ranks: each reads {} and writes {} at most\n", ranks->size(), size(busiest.read),
                size(busiest.written));
     std::fflush(stdout);
-  }
+  };
   const auto report = merging::merge(recipe, making);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const auto anonymous = most(ranks, mebibytes("RssAnon")), pages = most(ranks, mapped);
@@ -172,7 +173,7 @@ int carried_out_alone(const std::function<merging::Recipe()>& read, const char* 
   carry_out_for_user([&] { carry_out(read, command, stop, nullptr, bench); });
   return 0;
 } catch (const Interrupted& stopped) {
-  fmt::print(stderr, "taugrid: {}\n", stopped.what());
+  fmt::print(stderr, "taugrid: stopped: {}\n", stopped.what());  // as of several ranks
   return static_cast<int>(ExitCode::resumable);
 }
 

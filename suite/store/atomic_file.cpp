@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <memory>
 #include <random>
 #include <string>
 #include <system_error>
@@ -135,15 +134,18 @@ void pwrite_all(int descriptor, const std::filesystem::path& path, std::uint64_t
   });
 }
 
-void append(const std::filesystem::path& path, std::string_view bytes) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (descriptor < 0) refuse_to_write(path, errno);
-  const auto close = [](const int* open) { ::close(*open); };
-  const std::unique_ptr<const int, decltype(close)> closed(&descriptor, close);
-  write_all(path, bytes.size(), [&](std::size_t done, std::size_t left) {
-    return ::write(descriptor, bytes.data() + done, left);
+Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) refuse_to_write(path_, errno);
+}
+
+Journal::~Journal() { ::close(descriptor_); }
+
+void Journal::append(std::string_view bytes) {
+  write_all(path_, bytes.size(), [&](std::size_t done, std::size_t left) {
+    return ::write(descriptor_, bytes.data() + done, left);
   });
-  if (::fsync(descriptor) != 0) refuse_to_write(path, errno);
+  if (::fsync(descriptor_) != 0) refuse_to_write(path_, errno);
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {

@@ -17,9 +17,21 @@ namespace taugrid::store {
 void pwrite_all(int descriptor, const std::filesystem::path& path, std::uint64_t offset, const void* data,
                 std::size_t bytes);
 
-/// Adds bytes to the end of a file, which is made where there is none, and returns when they are on the disk.
-/// Throws InputError.
-void append(const std::filesystem::path& path, std::string_view bytes);
+/// A file that grows at its end, and stays open: whoever removes its folder does not fail who writes.
+class Journal {
+ public:
+  /// Makes the file where there is none. Throws InputError.
+  explicit Journal(std::filesystem::path path);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+  /// Returns when the bytes are on the disk. Throws InputError.
+  void append(std::string_view bytes);
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
 
 /// A file under construction. Until commit() it has a temporary name beside its final one, and the
 /// destructor removes it.

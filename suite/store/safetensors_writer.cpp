@@ -113,43 +113,48 @@ void SafetensorsWriter::write(const std::string& name, std::int64_t begin, const
   });
 }
 
+void SharedSafetensors::create(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
+                               const std::map<std::string, std::string>& metadata) {
+  const detail::SafetensorsLayout layout(path, contents, metadata);
+  write_atomically(path, [&](AtomicFile& file) {
+    file.write(layout.head);
+    if (layout.size > layout.head.size()) file.write_at(layout.size - 1, "", 1);  // the rest takes no room
+  });
+}
+
 SharedSafetensors::SharedSafetensors(const std::filesystem::path& path,
                                      const SafetensorsWriter::Contents& contents,
-                                     const std::map<std::string, std::string>& metadata, File file)
-    : path_(path), layout_(path, contents, metadata) {
-  const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (file == File::is_new ? O_CREAT | O_EXCL : 0);
-  descriptor_ = ::open(path_.c_str(), flags, 0666);
+                                     const std::map<std::string, std::string>& metadata, bool others)
+    : path_(path), layout_(path, contents, metadata), others_(others) {
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor_ < 0) refuse_to_write(path_, errno);
-  if (file == File::is_new) {
-    pwrite_all(descriptor_, path_, 0, layout_.head.data(), layout_.head.size());
-    if (::ftruncate(descriptor_, static_cast<off_t>(layout_.size)) != 0) refuse_to_write(path_, errno);
-    return;
-  }
   struct stat status {};
   std::string head(layout_.head.size(), '\0');
   const bool is_same =
       ::fstat(descriptor_, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == layout_.size &&
       ::pread(descriptor_, head.data(), head.size(), 0) == std::ssize(head) && head == layout_.head;
-  if (!is_same)
-    throw InputError(path_.string() +
-                     ": is not as it was left; remove the folder that it is in, and start again");
+  if (is_same) return;
+  ::close(descriptor_);
+  throw InputError(path_.string() + ": is not as it was left");
 }
 
 SharedSafetensors::~SharedSafetensors() { ::close(descriptor_); }
 
 void SharedSafetensors::write(const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
   layout_.each(name, begin, numbers, [&](std::uint64_t place, const void* bytes, std::size_t count) {
-    // NFS writes whole pages, also what another host has written beside these bytes, but of files with
-    // locks. Where there are none, the file system keeps the places apart by itself.
+    if (count == 0) return;
+    // NFS writes whole pages, also what another host has written beside these bytes, but of files with locks.
+    // Systems that have no locks at all, such as Lustre by default, keep the places apart by themselves.
     struct flock range {};
     range.l_type = F_WRLCK;
     range.l_whence = SEEK_SET;
     range.l_start = static_cast<off_t>(place);
     range.l_len = static_cast<off_t>(count);
-    const bool is_locked = count > 0 && ::fcntl(descriptor_, F_SETLKW, &range) == 0;
+    const bool is_locked = others_ && ::fcntl(descriptor_, F_SETLKW, &range) == 0;
+    if (others_ && !is_locked && errno != ENOSYS && errno != EOPNOTSUPP) refuse_to_write(path_, errno);
     pwrite_all(descriptor_, path_, place, bytes, count);
     range.l_type = F_UNLCK;
-    if (is_locked) ::fcntl(descriptor_, F_SETLK, &range);
+    if (is_locked && ::fcntl(descriptor_, F_SETLK, &range) != 0) refuse_to_write(path_, errno);
   });
 }
 

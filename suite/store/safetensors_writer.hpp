@@ -57,10 +57,13 @@ class SafetensorsWriter {
 /// complete when all numbers of all tensors were written.
 class SharedSafetensors {
  public:
-  enum class File { is_new, is_there };
-  /// Throws InputError as the other does, and where what is there has another size or header.
+  /// A file of zeros that is on the disk. Throws InputError as the other does.
+  static void create(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
+                     const std::map<std::string, std::string>& metadata);
+  /// Opens it. `others`: whether other processes write to it meanwhile. Throws InputError where it has
+  /// another size or header.
   SharedSafetensors(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
-                    const std::map<std::string, std::string>& metadata, File file);
+                    const std::map<std::string, std::string>& metadata, bool others);
   ~SharedSafetensors();
   SharedSafetensors(const SharedSafetensors&) = delete;
   SharedSafetensors& operator=(const SharedSafetensors&) = delete;
@@ -73,6 +76,7 @@ class SharedSafetensors {
  private:
   std::filesystem::path path_;
   detail::SafetensorsLayout layout_;
+  bool others_;
   int descriptor_ = -1;
 };
 

@@ -4,11 +4,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "suite/error.hpp"
 #include "suite/store/atomic_file.hpp"
@@ -35,38 +38,59 @@ fs::path UnfinishedFolder::place(const fs::path& final_path) {
   return final_path.parent_path() / name;
 }
 
+UnfinishedFolder::UnfinishedFolder(Named, fs::path final_path, std::string what)
+    : final_path_(std::move(final_path)), path_(place(final_path_)), what_(std::move(what)) {}
+
+// What throws from here on leaves an object that is taken down.
 UnfinishedFolder::UnfinishedFolder(fs::path final_path, std::string what)
-    : final_path_(std::move(final_path)), path_(place(final_path_)), what_(std::move(what)) {
+    : UnfinishedFolder(Named{}, std::move(final_path), std::move(what)) {
+  open();
+}
+
+void UnfinishedFolder::open() {
   std::error_code error;
   for (auto parent = path_.parent_path(); !parent.empty() && !fs::exists(parent, error);
        parent = parent.parent_path())
     first_made_ = parent;
-  const auto there = fs::symlink_status(path_, error);
-  if (fs::exists(there)) {
-    const bool is_ours =
-        fs::is_directory(there) && fs::is_regular_file(fs::symlink_status(path_ / lock_name, error));
-    if (!is_ours && !(fs::is_directory(there) && fs::is_empty(path_, error)))
+  if (fs::exists(fs::symlink_status(path_, error))) {
+    struct stat status {};
+    const bool is_folder = ::lstat(path_.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+    const bool is_ours = is_folder && status.st_uid == ::geteuid() &&
+                         fs::is_regular_file(fs::symlink_status(path_ / lock_name, error));
+    if (!is_ours && !(is_folder && fs::is_empty(path_, error)))
       refuse(path_, "is in the way of the folder that is built there; expected nothing of this name");
   } else {
     create_folders(path_);
   }
-  lock_ = ::open((path_ / lock_name).c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (lock_ < 0) refuse(path_, "cannot be written to: " + std::generic_category().message(errno));
+  const int lock = ::open((path_ / lock_name).c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (lock < 0) refuse(path_, "cannot be written to: " + std::generic_category().message(errno));
   // A file system that has no locks is no error.
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(std::exchange(lock_, -1));
+  if (::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock);
     refuse(final_path_, "is being made by another process, which has locked " + path_.string() +
                             "; wait for it, or choose another folder");
   }
+  lock_ = lock;
   goes_on_ = InputFile::text(path_ / begun_name).value_or("") == what_;
   is_begun_ = goes_on_;
-  if (goes_on_) return;
-  for (const auto& entry : fs::directory_iterator(path_, error))
-    if (entry.path().filename() != lock_name && !error) fs::remove_all(entry.path(), error);
+  if (!goes_on_) start_anew();
+}
+
+void UnfinishedFolder::start_anew() {
+  goes_on_ = is_begun_ = false;
+  std::error_code error;
+  fs::remove(path_ / begun_name, error);  // before what it says is there
+  for (fs::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().filename() != lock_name) fs::remove_all(entry->path(), error);
   if (error) refuse(path_, "is left from an earlier start, and cannot be removed: " + error.message());
 }
 
 UnfinishedFolder::~UnfinishedFolder() {
+  std::error_code ignored;
+  if (lock_ < 0) {
+    fs::remove(path_, ignored);  // if it is empty
+    return;
+  }
   if (!is_begun_) discard();
   ::close(lock_);
 }
@@ -76,23 +100,31 @@ void UnfinishedFolder::begin() {
   is_begun_ = true;
 }
 
-void UnfinishedFolder::discard() noexcept {
-  if (path_.empty()) return;
+void UnfinishedFolder::remove(const fs::path& path, const fs::path& first_made) noexcept try {
   std::error_code ignored;
-  fs::remove_all(path_, ignored);
-  // Folders that were made for it go as well, as long as nobody else put anything there.
-  for (auto parent = path_.parent_path();
-       !first_made_.empty() && fs::remove(parent, ignored) && parent != first_made_;)
+  fs::remove(path / begun_name, ignored);
+  std::vector<fs::path> inside;
+  for (fs::directory_iterator entry(path, ignored), end; !ignored && entry != end; entry.increment(ignored))
+    if (entry->path().filename() != lock_name) inside.push_back(entry->path());
+  for (const auto& each : inside) fs::remove_all(each, ignored);
+  fs::remove_all(path, ignored);  // the lock goes last: what a kill leaves here is known as ours
+  for (auto parent = path.parent_path();
+       !first_made.empty() && fs::remove(parent, ignored) && parent != first_made;)
     parent = parent.parent_path();
+} catch (const std::bad_alloc&) {  // what is left is known as ours
+}
+
+void UnfinishedFolder::discard() noexcept {
+  if (!path_.empty()) remove(path_, first_made_);
   path_.clear();
 }
 
 void UnfinishedFolder::commit() {
-  fs::remove(path_ / begun_name);
   publish(path_, final_path_);
   path_.clear();
-  std::error_code ignored;  // a file more is no harm
-  fs::remove(final_path_ / lock_name, ignored);
+  is_begun_ = true;         // nothing is to be removed
+  std::error_code ignored;  // files more are no harm
+  for (const char* name : {begun_name, lock_name}) fs::remove(final_path_ / name, ignored);
 }
 
 }  // namespace taugrid::store

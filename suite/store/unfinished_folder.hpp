@@ -24,20 +24,30 @@ class UnfinishedFolder {
   /// Where the folder of this final place is built: .NAME.partial beside it.
   static std::filesystem::path place(const std::filesystem::path& final_path);
   const std::filesystem::path& path() const { return path_; }
+  /// The first of the folders above it that were made for it; empty: all were there.
+  const std::filesystem::path& first_made() const { return first_made_; }
   /// Whether an earlier start came as far as begin().
   bool goes_on() const { return goes_on_; }
   /// All that a later start relies on is there: from now on it may go on.
   void begin();
-  /// Removes what was made, also folders above it that were.
+  /// Removes all that an earlier start left.
+  void start_anew();
+  /// Removes a folder that is built, and those above it that were made for it, as long as nobody else has put
+  /// anything there. Another process than that which holds the folder may call it.
+  static void remove(const std::filesystem::path& path, const std::filesystem::path& first_made) noexcept;
   void discard() noexcept;
   /// Gives the folder its final name, which must be free or an empty folder's. Throws InputError.
   void commit();
 
  private:
+  struct Named {};
+  UnfinishedFolder(Named, std::filesystem::path final_path, std::string what);
+  void open();
+
   std::filesystem::path final_path_, path_, first_made_;
   std::string what_;
   bool goes_on_ = false, is_begun_ = false;
-  int lock_ = -1;
+  int lock_ = -1;  ///< at least 0: the folder is this object's
 };
 
 }  // namespace taugrid::store

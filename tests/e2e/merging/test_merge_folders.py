@@ -496,11 +496,13 @@ def test_after_a_signal_the_next_start_goes_on(tmp_path: Path, number: signal.Si
     _, errors = job.communicate(timeout=60)
     assert time.monotonic() - began < 5
     assert job.returncode == 75 and errors == (
-        f"taugrid: merge: stopped by {number.name}; what is finished stays in {partial}, and the same command goes on\n"
+        f"taugrid: stopped: merge: by {number.name}; what is finished stays in {partial}, "
+        "and the same command goes on\n"
     )
     assert not (tmp_path / "new/out").exists()
+    file = (partial / "model.safetensors").stat().st_ino
     subprocess.run(command, env=launch.environment(), check=True, capture_output=True)
-    assert not partial.exists()
+    assert not partial.exists() and (tmp_path / "new/out/model.safetensors").stat().st_ino == file
     expected = load_file(tmp_path / "base/model.safetensors")
     assert all(torch.equal(x, expected[name]) for name, x in load_file(tmp_path / "new/out/model.safetensors").items())
 

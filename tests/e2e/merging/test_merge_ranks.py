@@ -37,14 +37,15 @@ VARIANTS = [
 
 
 def models(folder: Path, count: int = 3, layers: int = 6, width: int = 40) -> None:
-    """Vectors on a coarse grid: equal magnitudes, zeros, signs that cancel. One tensor is bfloat16, one not merged."""
+    """Vectors on a coarse grid: equal magnitudes, zeros, signs that cancel. One tensor is bfloat16, and tied to another
+    that the base alone has; one is not merged, one empty."""
     draw = torch.Generator().manual_seed(0)
-    base: Tensors = {"counter": torch.arange(7)}
+    base: Tensors = {"counter": torch.arange(7), "nothing": torch.zeros(0, 4)}
     for i in range(layers):
         base[f"layers.{i}.w"] = torch.randn(width, width // 2, generator=draw)
         base[f"layers.{i}.b"] = torch.randn(width, generator=draw)
     base["embed.weight"] = torch.randn(5 * width, width // 4, generator=draw).to(torch.bfloat16)
-    write(folder / "base", base)
+    write(folder / "base", base | {"lm_head.weight": base["embed.weight"].clone()})
     for t in range(count):
         write(folder / f"m{t}", {
             name: (x.float() + torch.round(torch.randn(x.shape, generator=draw) * 2) / 16).to(x.dtype)
@@ -63,7 +64,7 @@ def recipe(folder: Path, method: str, parameters: str, out: str) -> Path:
 
 
 def contents(out: Path) -> dict[str, bytes]:
-    """Of all files; what the card and the recipe say of paths aside."""
+    """What all files hold; what the card and the recipe say of paths aside."""
     assert not list(out.parent.glob(".*.partial"))
     files = {path.name: path.read_bytes() for path in out.iterdir() if path.suffix != ".md"}
     files["merge.toml"] = files["merge.toml"].splitlines()[1]  # numbers, and the merged vector's density
@@ -163,34 +164,77 @@ def test_a_stopped_merge_goes_on(slow: Path, tmp_path: Path) -> None:
     job.send_signal(signal.SIGUSR1)  # mpirun hands it on
     _, errors = job.communicate(timeout=launch.PATIENCE)
     assert job.returncode == 75 and errors.count("\n") == 1
-    assert "merge: stopped by SIGUSR1; what is finished stays in" in errors and ".out.partial" in errors
+    assert "taugrid: stopped: merge: by SIGUSR1; what is finished stays in" in errors and ".out.partial" in errors
     done = launch.run(2, "merge", recipe(folder, "tsv_m", "", "out"))
     assert done.returncode == 0 and contents(folder / "out") == contents(slow / "whole")
 
 
-def test_cuts_of_the_whole_vector_go_on_as_well(slow: Path, tmp_path: Path) -> None:
-    """The first start is stopped as soon as it has written something; ties finds its cuts again."""
-    folder = linked(slow, tmp_path)
-    assert launch.run(1, "merge", recipe(folder, "ties", "density = 0.3", "whole-ties")).returncode == 0
-    job = launch.start(2, "merge", recipe(folder, "ties", "density = 0.3", "out"))
-    assert launch.wait_until(lambda: (folder / ".out.partial/.begun").exists(), job)
-    job.send_signal(signal.SIGUSR1)
-    job.communicate(timeout=launch.PATIENCE)
-    assert job.returncode in (0, 75)
-    done = launch.run(4, "merge", recipe(folder, "ties", "density = 0.3", "out"))
-    assert done.returncode == 0 or job.returncode == 0, done.stderr
-    assert contents(folder / "out") == contents(folder / "whole-ties")
-
-
-def test_another_recipe_or_another_input_starts_anew(slow: Path, tmp_path: Path) -> None:
-    folder = linked(slow, tmp_path)
-    job = started(folder, "tsv_m", 2)
+def begun(folder: Path, method: str, parameters: str) -> None:
+    """The folder that is built, as a kill leaves it right after it was laid out: weights of zeros."""
+    job = launch.start(2, "merge", recipe(folder, method, parameters, "out"))
+    assert launch.wait_until(lambda: (folder / ".out.partial/.begun").exists() or (folder / "out").exists(), job)
     subprocess.run(["pkill", "-KILL", "-f", str(folder / "out.toml")], check=False)
     job.communicate()
-    done = launch.run(1, "merge", recipe(folder, "task_arithmetic", "", "out"))
+    assert (folder / ".out.partial/.begun").exists() and not (folder / "out").exists()
+
+
+def place(file: Path, name: str) -> tuple[int, int]:
+    """Where the bytes of a tensor lie in a file of safetensors."""
+    content = file.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    begin, end = json.loads(content[8 : 8 + length])[name]["data_offsets"]
+    return 8 + length + begin, 8 + length + end
+
+
+@pytest.mark.parametrize(("method", "parameters"), [("ties", 'density = 0.3, zero_sign = "positive"'), ("tsv_m", "")])
+def test_what_the_journal_calls_finished_is_not_made_again(
+    slow: Path, tmp_path: Path, method: str, parameters: str
+) -> None:
+    """One tensor of cuts of the whole vector, or on matrices, is said to be finished, with other bytes than it would
+    get: these stay, all others come, and the density counts what the journal says."""
+    folder = linked(slow, tmp_path)
+    assert launch.run(1, "merge", recipe(folder, method, parameters, "whole")).returncode == 0
+    begun(folder, method, parameters)
+    weights = folder / ".out.partial/model.safetensors"
+    expected, start = load_file(folder / "whole/model.safetensors"), load_file(folder / "base/model.safetensors")
+    merged = [name for name in sorted(expected) if name not in ("counter", "lm_head.weight", "nothing")]
+    first = sum(expected[name].numel() for name in merged[: merged.index("layers.3.w")])
+    numbers = expected["layers.3.w"]
+    nonzero = int((numbers != start["layers.3.w"]).sum())
+    for journal in folder.glob(".out.partial/.finished.*"):
+        journal.unlink()
+    (folder / ".out.partial/.finished.0").write_text(f"0 {first} {numbers.numel()} {nonzero} end\n")
+    begin, end = place(weights, "layers.3.w")
+    with open(weights, "r+b") as file:
+        file.seek(begin)
+        file.write(torch.full_like(numbers, 7).numpy().tobytes())
+    done = launch.run(3, "merge", recipe(folder, method, parameters, "out"))
     assert done.returncode == 0, done.stderr
-    assert launch.run(1, "merge", recipe(folder, "task_arithmetic", "", "other")).returncode == 0
-    assert contents(folder / "out") == contents(folder / "other")
+    out = load_file(folder / "out/model.safetensors")
+    assert out["layers.3.w"].eq(7).all() and end - begin == numbers.nbytes
+    assert all(torch.equal(out[name], expected[name]) for name in expected if name != "layers.3.w")
+    records = [(folder / name / "merge.toml").read_text().splitlines()[1] for name in ("out", "whole")]
+    assert records[0] == records[1]
+
+
+@pytest.mark.parametrize("change", ["recipe", "input", "weights"])
+def test_what_is_no_longer_as_it_was_starts_anew(slow: Path, tmp_path: Path, change: str) -> None:
+    folder = linked(slow, tmp_path)
+    models(folder / "other", layers=16, width=900)  # whose m2 is another m1
+    begun(folder, "tsv_m", "")
+    (folder / ".out.partial/.finished.0").write_text("0 0 100000000 1 end\n0 0 5000 1 end\n")
+    weights, method = folder / ".out.partial/model.safetensors", "tsv_m"
+    if change == "recipe":
+        method = "task_arithmetic"
+    elif change == "input":
+        (folder / "m1").unlink()
+        (folder / "m1").symlink_to(folder / "other/m2")
+    else:
+        weights.write_bytes(weights.read_bytes()[:-1])
+    done = launch.run(2, "merge", recipe(folder, method, "", "out"))
+    assert done.returncode == 0, done.stderr
+    assert launch.run(1, "merge", recipe(folder, method, "", "whole")).returncode == 0
+    assert contents(folder / "out") == contents(folder / "whole")
 
 
 def test_one_folder_is_made_by_one_merge(slow: Path, tmp_path: Path) -> None:
