@@ -765,7 +765,8 @@ std::string what_is_made(const Recipe& recipe, const std::vector<std::unique_ptr
     std::vector<std::string> files;
     for (const auto& entry : fs::directory_iterator(folder)) {
       std::error_code error;
-      if (!fs::is_regular_file(entry.path(), error)) continue;
+      const auto kind = entry.path().extension();
+      if ((kind != ".safetensors" && kind != ".json") || !fs::is_regular_file(entry.path(), error)) continue;
       files.push_back(fmt::format("# {} {} {}\n", entry.path().string(), fs::file_size(entry.path(), error),
                                   fs::last_write_time(entry.path(), error).time_since_epoch().count()));
     }

@@ -56,7 +56,7 @@ def models(folder: Path, count: int = 3, layers: int = 6, width: int = 40) -> No
 
 def recipe(folder: Path, method: str, parameters: str, out: str) -> Path:
     entries = ", ".join(f'{{ model = "m{t}" }}' for t in range(COUNT.get(method, 3)))
-    path = folder / f"{out}.toml"
+    path = folder / f"{Path(out).name}.toml"
     path.write_text(
         f'merge_method = "{method}"\nbase_model = "base"\nout = "{out}"\nparameters = {{ {parameters} }}\n'
         f"models = [ {entries} ]\n"
@@ -271,6 +271,23 @@ def test_nan_that_one_rank_meets_ends_all(folder: Path, tmp_path: Path, ranks: i
     done = launch.run(ranks, "merge", recipe(tmp_path, "ties", 'density = 0.3, scope = "tensor"', "out"))
     launch.complaint(done, "m1", "layers.17.w", "NaN")
     assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".*.partial"))
+
+
+def test_a_full_disk_ends_all_and_keeps_nothing(tmp_path: Path) -> None:
+    models(tmp_path, layers=40, width=300)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "none", disk], check=False, capture_output=True)
+    if mount.returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        for size, ranks in (("8k", 2), ("100k", 4), ("2m", 2), ("4m", 4)):  # of seven megabytes
+            subprocess.run(["mount", "-o", f"remount,size={size}", disk], check=True)
+            done = launch.run(ranks, "merge", recipe(tmp_path, "task_arithmetic", "", "disk/new/out"))
+            launch.complaint(done, disk, "No space left on device")
+            assert not list(disk.iterdir())
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_an_adapter_is_made_by_one_rank(folder: Path, tmp_path: Path) -> None:
