@@ -53,6 +53,11 @@ def printed(*arguments: str) -> str:
     return done.stdout
 
 
+def without_progress(errors: str) -> str:
+    """What a command has to complain of; how far it is, it says every ten seconds of a busy machine."""
+    return "".join(line for line in errors.splitlines(keepends=True) if not line.startswith("# "))
+
+
 def complaint(done: subprocess.CompletedProcess[str], *expected: str | Path) -> None:
     """Asserts that wrong input was refused as it must be: exit code 2 and one line that holds all that is expected."""
     lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]

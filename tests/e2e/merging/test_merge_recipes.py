@@ -51,7 +51,7 @@ def ours(folder: Path, text: str) -> Path:
     out = folder / "ours"
     shutil.rmtree(out, ignore_errors=True)
     done = launch.run(1, "merge", folder / "recipe.yml", out)
-    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
     return out
 
 
