@@ -145,8 +145,7 @@ def linked(slow: Path, folder: Path) -> Path:
 def test_a_killed_merge_goes_on_with_other_ranks(slow: Path, tmp_path: Path, before: int, after: int) -> None:
     folder = linked(slow, tmp_path)
     job = started(folder, "tsv_m", before)
-    subprocess.run(["pkill", "-KILL", "-f", str(folder / "out.toml")], check=False)
-    job.communicate()
+    launch.kill_all(job)
     assert job.returncode != 0 and not (folder / "out").exists()
     part = folder / ".out.partial/model.safetensors"
     file, lines = part.stat().st_ino, journals(folder).count("end")
@@ -175,8 +174,7 @@ def begun(folder: Path, method: str, parameters: str) -> None:
     for _ in range(20):  # until the kill comes in time
         job = launch.start(2, "merge", recipe(folder, method, parameters, "out"))
         launch.wait_until((folder / ".out.partial/.begun").exists, job)
-        subprocess.run(["pkill", "-KILL", "-f", str(folder / "out.toml")], check=False)
-        job.communicate()
+        launch.kill_all(job)
         if (folder / ".out.partial/.begun").exists():
             return
         shutil.rmtree(folder / "out")
@@ -243,9 +241,12 @@ def test_what_is_no_longer_as_it_was_starts_anew(slow: Path, tmp_path: Path, cha
 def test_one_folder_is_made_by_one_merge(slow: Path, tmp_path: Path) -> None:
     folder = linked(slow, tmp_path)
     job = started(folder, "tsv_m", 2)
-    subprocess.run(["pkill", "-STOP", "-f", str(folder / "out.toml")], check=True)  # it does not end meanwhile
+    ranks = launch.ranks_of(job)
+    for pid in ranks:
+        os.kill(pid, signal.SIGSTOP)  # it does not end meanwhile
     second = launch.run(1, "merge", recipe(folder, "tsv_m", "", "out"))
-    subprocess.run(["pkill", "-CONT", "-f", str(folder / "out.toml")], check=True)
+    for pid in ranks:
+        os.kill(pid, signal.SIGCONT)
     launch.complaint(second, folder / "out", "another process", "locked")
     assert job.wait(launch.PATIENCE) == 0
     assert contents(folder / "out") == contents(slow / "whole")
