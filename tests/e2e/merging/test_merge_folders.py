@@ -507,6 +507,19 @@ def test_after_a_signal_the_next_start_goes_on(tmp_path: Path, number: signal.Si
     assert all(torch.equal(x, expected[name]) for name, x in load_file(tmp_path / "new/out/model.safetensors").items())
 
 
+@pytest.mark.parametrize(
+    ("line", "key"), [("max_shard_size = [1, 2]", "max_shard_size"), ("adapter = { share = [0.5, 0.9] }", "share")]
+)
+def test_numbers_that_are_one_for_all_tensors_are_no_lists(tmp_path: Path, line: str, key: str) -> None:
+    for name in ("base", "m0"):
+        write(tmp_path / name, {"layers.0.w": torch.ones(4, 4), "layers.1.w": torch.ones(4, 4)})
+    (tmp_path / "recipe.toml").write_text(
+        f'merge_method = "task_arithmetic"\nbase_model = "base"\nout = "out"\n{line}\nmodels = [ {{ model = "m0" }} ]\n'
+    )
+    done = launch.run(1, "merge", tmp_path / "recipe.toml")
+    refused(tmp_path, done, f"recipe.toml:4: {line.split()[0]}", key, "no list")
+
+
 def test_out_is_neither_a_link_nor_an_input(tmp_path: Path) -> None:
     base = write(tmp_path / "base", {"w": torch.ones(4)})
     write(tmp_path / "m0", {"w": torch.ones(4)})
