@@ -57,10 +57,8 @@ constexpr config::Meaning of_adapter =
 constexpr config::Meaning of_tokenizer =
     "The vocabulary of the merged model: before any method, each model's embeddings and head get a row for "
     "each token of it, found by the models' tokenizers. A row that a model lacks is that of the one model "
-    "that "
-    "has it, else the base's, else the mean of those that do; zero, where nobody has it. Without this "
-    "section "
-    "rows are merged as they stand";
+    "that has it, else the base's, else the mean of those that do; zero, where nobody has it. Without this "
+    "section rows are merged as they stand";
 constexpr config::Meaning of_tokens =
     "Tokens whose rows are chosen; what the vocabulary lacks is added to it";
 constexpr config::Meaning of_sources = "The models whose layers make the slice's, as many of each";
@@ -375,17 +373,13 @@ class Output {
   /// Makes the files, of zeros, and the parts' index. By one rank.
   void create(const fs::path& folder) const {
     nlohmann::json places;
-    std::uint64_t bytes = 0;
-    for (const auto& [key, place] : places_) {
-      bytes += bytes_of(key.first->start().tensors().at(key.second));
-      places[place.name] = place.file;
-    }
+    for (const auto& entry : places_) places[entry.second.name] = entry.second.file;
     for (const auto& [file, contents] : files_)
       store::SharedSafetensors::create(folder / file, contents, metadata());
     if (in_parts_)
       store::write_atomically(
           folder / "model.safetensors.index.json",
-          nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", places}}.dump(2) + "\n");
+          nlohmann::json{{"metadata", {{"total_size", bytes()}}}, {"weight_map", places}}.dump(2) + "\n");
   }
   /// `others`: whether other ranks write as well. Throws InputError where files are not as they were created.
   void open(const fs::path& folder, bool others) {
@@ -423,10 +417,10 @@ class Output {
   }
   std::int64_t written() const { return written_; }  ///< bytes, here
   /// Bytes of all tensors.
-  double bytes() const {
-    double all = 0;
+  std::uint64_t bytes() const {
+    std::uint64_t all = 0;
     for (const auto& entry : places_)
-      all += static_cast<double>(bytes_of(entry.first.first->start().tensors().at(entry.first.second)));
+      all += bytes_of(entry.first.first->start().tensors().at(entry.first.second));
     return all;
   }
 
@@ -807,7 +801,7 @@ std::vector<Load> loads_of(const Recipe& recipe, const std::vector<std::unique_p
     vectors += length * static_cast<double>(stage->vectors().count());
   }
   const auto input = bytes_of_inputs(recipe, stages) / std::max(vectors, 1.0),
-             result = output.bytes() / std::max(numbers, 1.0);
+             result = static_cast<double>(output.bytes()) / std::max(numbers, 1.0);
   std::vector<Load> all(static_cast<std::size_t>(ranks));
   for (const auto& stage : stages) {
     const auto shares = stage->shares(ranks, [](Range range) { return std::vector<Range>{range}; });
@@ -871,7 +865,7 @@ void write_model(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>
                  const std::function<void()>& go_on, Stand& stand, Report& report) {
   Output output(recipe, stages, go_on);
   if (unfinished != nullptr) {
-    making.plan(loads_of(recipe, stages, output, making.team.size()));
+    if (making.plan) making.plan(loads_of(recipe, stages, output, making.team.size()));
     if (unfinished->goes_on() && !has_files(Output(recipe, stages, go_on), folder)) unfinished->start_anew();
     if (!unfinished->goes_on()) {
       lay_out(recipe, stages, vocabulary, whole, output, folder, go_on);

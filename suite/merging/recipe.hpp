@@ -136,7 +136,7 @@ struct Making {
   std::function<void()> go_on;  ///< called all the while; may throw Interrupted
   std::function<void()> look;   ///< called at the end, while the inputs are still mapped
   std::function<void(double share)> see;  ///< how far this rank is, from 0 to 1
-  /// Called by the first rank before all else of a whole model, with what each is to do.
+  /// Called by the first rank before all else of a whole model, with what each is to do; or none.
   std::function<void(const std::vector<Load>&)> plan;
 };
 

@@ -105,12 +105,11 @@ std::vector<WeightedCheckpoint> read_checkpoints(config::Section& section, bool 
       "run",
       "The folder of a run, in which checkpoint-N is the model after N steps, as transformers' Trainer "
       "writes it");
-  const auto schedule =
-      section.word("schedule",
-                   "The decay that the weights stand for: mean, which is a linear one, cosine, 1-sqrt (1 − "
-                   "√), or ema: the "
-                   "average that is moved by 1 − decay towards each checkpoint, from the first on",
-                   "mean", {"mean", "cosine", "1-sqrt", "ema"});
+  const auto schedule = section.word(
+      "schedule",
+      "The decay that the weights stand for: mean, which is a linear one, cosine, 1-sqrt (1 − "
+      "√), or ema: the average that is moved by 1 − decay towards each checkpoint, from the first on",
+      "mean", {"mean", "cosine", "1-sqrt", "ema"});
   double decay = 0;
   if (describing || schedule == "ema") {
     decay = section.real("decay", "What ema leaves of the average before", 0.9, {0, 0.9999, true});

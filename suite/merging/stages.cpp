@@ -12,6 +12,7 @@
 
 #include "suite/error.hpp"
 #include "suite/merging/layers.hpp"
+#include "suite/merging/matrices/dealt_tensors.hpp"
 #include "suite/store/quoted.hpp"
 
 namespace taugrid::merging {
@@ -294,7 +295,6 @@ std::vector<Stage::Share::Piece> Stage::pieces() const {
 }
 
 std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const {
-  constexpr double reading = 16;  // flops that take as long as one number of a vector, about
   const auto count = vectors_->count();
   const auto visits = [&](const MergeWork& work, std::int64_t numbers) {
     return work.passes * static_cast<double>(count) * static_cast<double>(numbers);
@@ -305,7 +305,7 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const
   std::vector<double> costs;
   for (const auto& piece : all) {
     works.push_back(runs_[piece.run].method->work(piece.tensors, count));
-    costs.push_back(works.back().flops + reading * visits(works.back(), piece.range().count));
+    costs.push_back(works.back().flops + flops_of_reading * visits(works.back(), piece.range().count));
   }
   const auto owner = dealt(costs, ranks);
   std::vector<Share> shares(static_cast<std::size_t>(ranks));

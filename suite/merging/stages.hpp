@@ -85,7 +85,6 @@ class Stage {
     std::shared_ptr<const VectorMethod> method;
   };
 
-  using See = std::function<void(std::int64_t, const at::Tensor&)>;
   std::vector<Share::Piece> pieces() const;
   void add_to_theta0(std::int64_t begin, const at::Tensor& tau, const Write& write) const;
   void require_one_vector() const;

@@ -112,7 +112,7 @@ class Progress {
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now(), said_ = began_;
 };
 
-/// `stop`: whoever wants it to end sets it.
+/// `stop_wanted`: whoever wants it to end sets it. `ranks`: that share it out; null: this process alone.
 void carry_out(const std::function<merging::Recipe()>& read, const char* command,
                const comm::StopRequest& stop_wanted, const comm::Communicator* ranks,
                const std::filesystem::path& bench = {}) {
@@ -132,13 +132,13 @@ void carry_out(const std::function<merging::Recipe()>& read, const char* command
   };
   making.look = [&] { mapped = mebibytes("RssFile"); };
   making.see = [&](double share) { progress.see(share); };
-  making.plan = [&](const std::vector<merging::Load>& loads) {
-    if (ranks == nullptr) return;
-    const auto busiest = busiest_of(loads);
-    fmt::print("{} ranks: each reads {} and writes {} at most\n", ranks->size(), size(busiest.read),
-               size(busiest.written));
-    std::fflush(stdout);
-  };
+  if (ranks != nullptr)
+    making.plan = [&](const std::vector<merging::Load>& loads) {
+      const auto busiest = busiest_of(loads);
+      fmt::print("{} ranks: each reads {} and writes {} at most\n", ranks->size(), size(busiest.read),
+                 size(busiest.written));
+      std::fflush(stdout);
+    };
   const auto report = merging::merge(recipe, making);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const auto anonymous = most(ranks, mebibytes("RssAnon")), pages = most(ranks, mapped);

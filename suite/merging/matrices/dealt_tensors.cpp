@@ -16,9 +16,9 @@ using Round = std::vector<std::vector<NamedTensor>>;  ///< of each rank
 /// the round's dearest tensor: so no rank waits long, and all hear of each other after every round.
 std::vector<Round> rounds_of(std::vector<NamedTensor> left, std::size_t count, std::size_t ranks,
                              const TensorFlops& flops) {
-  constexpr double reading = 16;  // flops that take as long as one number of a vector, about
   const auto cost = [&](const NamedTensor& tensor) {
-    return flops(tensor) + reading * static_cast<double>(count) * static_cast<double>(tensor.range.count);
+    return flops(tensor) +
+           flops_of_reading * static_cast<double>(count) * static_cast<double>(tensor.range.count);
   };
   const auto room = most_of_a_round(left);
   std::erase_if(left, [](const NamedTensor& tensor) { return tensor.range.count == 0; });

@@ -14,6 +14,8 @@
 
 namespace taugrid::merging {
 
+/// Flops that take as long as reading one number of a vector, about.
+constexpr double flops_of_reading = 16;
 /// Flops that a tensor takes beside the visit of its vectors.
 using TensorFlops = std::function<double(const NamedTensor&)>;
 /// Calls see(begin, numbers) for all of a merged tensor, float32, in order.
