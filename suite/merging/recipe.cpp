@@ -34,6 +34,7 @@
 #include "suite/store/quoted.hpp"
 #include "suite/store/safetensors_writer.hpp"
 #include "suite/store/unfinished_folder.hpp"
+#include "suite/store/write_behind.hpp"
 
 namespace taugrid::merging {
 namespace {
@@ -387,9 +388,10 @@ class Output {
     for (const auto& [file, contents] : files_)
       writers[file] = &writers_.emplace_back(folder / file, contents, metadata(), others);
     for (auto& entry : places_) entry.second.writer = writers.at(entry.second.file);
+    behind_.emplace();
   }
 
-  /// Merged numbers of a tensor, from `begin` on.
+  /// Merged numbers of a tensor, from `begin` on, which may not change from here on.
   void write(const Stage& stage, const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
     put(stage, name, begin, numbers, /*merged=*/true);
     const auto [first, last] = stage.vectors().matched().doubles.equal_range(name);
@@ -401,18 +403,19 @@ class Output {
     const auto& matched = stage.vectors().matched();
     std::set<std::string> merged(matched.merged.begin(), matched.merged.end());
     for (const auto& [other, name] : matched.doubles) merged.insert(name);
-    at::Tensor buffer;
     std::size_t piece = 0;
     for (const auto& [name, info] : stage.start().tensors()) {
       const auto count = c10::multiply_integers(info.shape);
-      for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += at_once)
-        if (team.is_mine(piece++))
-          put(stage, name, begin,
-              stage.start().numbers(name, begin, std::min(at_once, count - begin), buffer),
-              /*merged=*/false);
+      for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += at_once) {
+        if (!team.is_mine(piece++)) continue;
+        at::Tensor buffer;  // a new one each time: it is written later
+        put(stage, name, begin, stage.start().numbers(name, begin, std::min(at_once, count - begin), buffer),
+            /*merged=*/false);
+      }
     }
   }
   void flush() {
+    behind_->wait();
     for (auto& writer : writers_) writer.flush();
   }
   std::int64_t written() const { return written_; }  ///< bytes, here
@@ -498,8 +501,8 @@ class Output {
                                    stage.start().folder().string(), merged ? "the merged" : "the base's",
                                    store::quoted(name), at::toString(type)));
     const auto& place = places_.at({&stage, name});
-    place.writer->write(place.name, begin, written);
     written_ += static_cast<std::int64_t>(written.nbytes());
+    behind_->put(*place.writer, place.name, begin, std::move(written));
   }
 
   std::optional<at::ScalarType> dtype_;
@@ -507,6 +510,7 @@ class Output {
   std::map<std::string, store::SafetensorsWriter::Contents> files_;
   bool in_parts_ = false;
   std::list<store::SharedSafetensors> writers_;
+  std::optional<store::WriteBehind> behind_;  // uses the writers
   std::map<Key, Place> places_;
   std::int64_t written_ = 0;
 };

@@ -155,7 +155,24 @@ void SharedSafetensors::write(const std::string& name, std::int64_t begin, const
     pwrite_all(descriptor_, path_, place, bytes, count);
     range.l_type = F_UNLCK;
     if (is_locked && ::fcntl(descriptor_, F_SETLK, &range) != 0) refuse_to_write(path_, errno);
+    send(place, count);
   });
+}
+
+void SharedSafetensors::send(std::uint64_t place, std::uint64_t bytes) {
+  constexpr std::uint64_t at_once = std::uint64_t{8} << 20;
+  // By itself Linux begins when a tenth of memory waits. Nothing rests on this: flush() is what is sure.
+  const auto start = [&] {
+    const auto begin = static_cast<off64_t>(unsent_begin_);
+    ::sync_file_range(descriptor_, begin, static_cast<off64_t>(unsent_end_) - begin, SYNC_FILE_RANGE_WRITE);
+    unsent_begin_ = unsent_end_;
+  };
+  if (place != unsent_end_) {
+    if (unsent_end_ > unsent_begin_) start();  // of no bytes it would mean all up to the file's end
+    unsent_begin_ = place;
+  }
+  unsent_end_ = place + bytes;
+  if (unsent_end_ - unsent_begin_ >= at_once) start();
 }
 
 void SharedSafetensors::flush() {

@@ -68,16 +68,19 @@ class SharedSafetensors {
   SharedSafetensors(const SharedSafetensors&) = delete;
   SharedSafetensors& operator=(const SharedSafetensors&) = delete;
 
-  /// Numbers begin … begin + n of the tensor; in any order.
+  /// Numbers begin … begin + n of the tensor; in any order. The disk begins with them while more are made.
   void write(const std::string& name, std::int64_t begin, const at::Tensor& numbers);
   /// Returns when all that was written here is on the disk.
   void flush();
 
  private:
+  void send(std::uint64_t place, std::uint64_t bytes);
+
   std::filesystem::path path_;
   detail::SafetensorsLayout layout_;
   bool others_;
   int descriptor_ = -1;
+  std::uint64_t unsent_begin_ = 0, unsent_end_ = 0;  ///< bytes of the file that only memory has as yet
 };
 
 /// Complete or absent, too: tensors one after another, whose names alone are known before.
