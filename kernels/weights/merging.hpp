@@ -55,6 +55,9 @@ class KthMagnitude {
   double share() const;
   /// The share of the first pass over a vector of this length.
   static double first_share(std::int64_t length);
+  /// Memory that the search of a vector of this length takes at most, unless magnitudes crowd in one bin:
+  /// then 8 MiB.
+  static double most_bytes(std::int64_t length);
 
   float value() const { return value_; }         ///< the k-th largest |x|
   std::int64_t above() const { return above_; }  ///< numbers of larger magnitude: less than k

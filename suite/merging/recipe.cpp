@@ -806,6 +806,7 @@ std::vector<Load> loads_of(const Recipe& recipe, const std::vector<std::unique_p
   }
   const auto input = bytes_of_inputs(recipe, stages) / std::max(vectors, 1.0),
              result = static_cast<double>(output.bytes()) / std::max(numbers, 1.0);
+  constexpr double program = 100e6;  // before the first block, and what waits to be written
   std::vector<Load> all(static_cast<std::size_t>(ranks));
   for (const auto& stage : stages) {
     const auto shares = stage->shares(ranks, [](Range range) { return std::vector<Range>{range}; });
@@ -813,6 +814,7 @@ std::vector<Load> loads_of(const Recipe& recipe, const std::vector<std::unique_p
       all[r].read += input * shares[r].visits;
       all[r].written += result * shares[r].numbers;
       all[r].flops += shares[r].flops;
+      all[r].memory = std::max(all[r].memory, program + shares[r].memory);
     }
   }
   return all;

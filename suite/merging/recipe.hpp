@@ -121,9 +121,9 @@ struct Report {
   double read = 0, written = 0;               ///< bytes, by all ranks together, in this start
 };
 
-/// What a rank reads and writes in bytes, and computes beside what sums take.
+/// What a rank reads, writes and holds at once in bytes, and computes beside what sums take.
 struct Load {
-  double read = 0, written = 0, flops = 0;
+  double read = 0, written = 0, memory = 0, flops = 0;
 };
 /// What the merged model of a recipe that makes no adapter takes each of so many ranks, about. Reads little
 /// but headers. Throws InputError.

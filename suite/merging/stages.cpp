@@ -299,6 +299,10 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const
   const auto visits = [&](const MergeWork& work, std::int64_t numbers) {
     return work.passes * static_cast<double>(count) * static_cast<double>(numbers);
   };
+  const auto memory = [&](const MergeWork& work) {  // stretches of all vectors, of θ0 and of τ
+    const auto at_once = std::max(work.at_once, static_cast<double>(TaskVectors::stretch(count, 1)));
+    return work.bytes + sizeof(float) * static_cast<double>(count + 2) * at_once;
+  };
   auto all = pieces();
   std::erase_if(all, [&](const auto& piece) { return left(piece.range()).empty(); });
   std::vector<MergeWork> works;
@@ -314,6 +318,7 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const
     share.visits += visits(works[i], all[i].range().count);
     share.numbers += static_cast<double>(all[i].range().count);
     share.flops += works[i].flops;
+    share.memory = std::max(share.memory, memory(works[i]));
     share.pieces.push_back(std::move(all[i]));
   }
   for (const auto& run : runs_) {
@@ -324,6 +329,7 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const
       share.numbers += static_cast<double>(mine);
       share.visits += visits(work, run.method->shares_places() ? mine : vectors_->length());
       share.flops += work.flops;
+      share.memory = std::max(share.memory, memory(work));
     }
   }
   return shares;

@@ -58,6 +58,7 @@ class Stage {
     double visits = 0;   ///< numbers of vectors that it takes to go through, about
     double numbers = 0;  ///< that it gives
     double flops = 0;    ///< beside the visits
+    double memory = 0;   ///< bytes that it holds at once
   };
   /// The shares of so many ranks, which have about as much to do, of what `left` says is left of a range.
   std::vector<Share> shares(int ranks, const Sink::Left& left) const;

@@ -72,14 +72,15 @@ class TaskVectors {
     return static_cast<double>(visited_) / (static_cast<double>(count()) * static_cast<double>(length()));
   }
 
+  /// Numbers of a stretch of one of `vectors`, a multiple of `align`: all of them stay in the second cache,
+  /// and are long enough that a visit's own cost does not count.
+  static std::int64_t stretch(std::size_t vectors, std::int64_t align);
+
  protected:
   virtual void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                         const Visitor& visitor) const = 0;
   virtual void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
                                   const StretchVisitor& visitor, double share) const;
-  /// Numbers of a stretch of one of `vectors`, a multiple of `align`: all of them stay in the second cache,
-  /// and are long enough that a visit's own cost does not count.
-  static std::int64_t stretch(std::size_t vectors, std::int64_t align);
   /// The same for a kernel that goes through cache by itself: so long that nothing else counts.
   static constexpr std::int64_t long_stretch = std::int64_t{1} << 19;
   static constexpr std::size_t side_by_side_on_files = 8;

@@ -17,9 +17,10 @@ namespace taugrid::merging {
 
 /// What a merge takes, about.
 struct MergeWork {
-  double passes = 1;  ///< over all vectors
-  double flops = 0;   ///< of factorisations
-  double bytes = 0;   ///< beside the vectors and τ
+  double passes = 1;   ///< over all vectors
+  double flops = 0;    ///< of factorisations
+  double bytes = 0;    ///< beside the vectors and τ
+  double at_once = 0;  ///< numbers of a vector that it sees together, where these are more than a stretch
 };
 
 class VectorMethod : public Method {

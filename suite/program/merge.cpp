@@ -89,6 +89,7 @@ merging::Load busiest_of(const std::vector<merging::Load>& loads) {
   for (const auto& load : loads) {
     most_of_all.read = std::max(most_of_all.read, load.read);
     most_of_all.written = std::max(most_of_all.written, load.written);
+    most_of_all.memory = std::max(most_of_all.memory, load.memory);
     most_of_all.flops = std::max(most_of_all.flops, load.flops);
   }
   return most_of_all;
@@ -202,14 +203,14 @@ int plan_merge(const MergeOptions& options) {
       throw InputError(recipe.adapter->where + ": one rank makes an adapter; there is no plan of it");
     std::optional<plan::Together> storage;
     if (!options.bench.empty()) storage = plan::read_storage(options.bench);
-    fmt::print("the busiest rank of a {} of {} models\n{:>7} {:>10} {:>10} {:>10} {:>9}\n",
-               recipe.method_name, recipe.models.size(), "ranks", "reads", "writes", "Tflop",
+    fmt::print("the busiest rank of a {} of {} models\n{:>7} {:>10} {:>10} {:>10} {:>10} {:>9}\n",
+               recipe.method_name, recipe.models.size(), "ranks", "reads", "writes", "memory", "Tflop",
                storage ? "seconds" : "");
     for (const auto ranks : options.plan) {
       const auto loads = merging::loads(recipe, ranks);
       const auto busiest = busiest_of(loads);
-      fmt::print("{:>7} {:>10} {:>10} {:>10.3g}", ranks, size(busiest.read), size(busiest.written),
-                 busiest.flops / 1e12);
+      fmt::print("{:>7} {:>10} {:>10} {:>10} {:>10.3g}", ranks, size(busiest.read), size(busiest.written),
+                 size(busiest.memory), busiest.flops / 1e12);
       if (storage) {
         // Fewer ranks than measured get their part of what these did; more get no more.
         const double part = 1 / static_cast<double>(std::max(ranks, storage->ranks));
@@ -218,6 +219,7 @@ int plan_merge(const MergeOptions& options) {
       }
       fmt::print("\n");
     }
+    fmt::print("memory: what it holds, about, mapped pages of the models aside\n");
     if (storage)
       fmt::print(
           "seconds: of reading, then writing, at what {} ranks did when the file system was measured\n",

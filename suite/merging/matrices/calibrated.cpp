@@ -56,6 +56,7 @@ class Calibrated final : public VectorMethod {
       all += static_cast<double>(tensor.range.count);
       if (is_matrix(tensor)) most = std::max(most, static_cast<double>(tensor.range.count));
     }
+    work.at_once = std::max(work.at_once, most);
     work.bytes += 8 * 6 * most + 4 * static_cast<double>(most_of_a_round(tensors));
     if (spans_tensors()) work.bytes += 4 * all;
     return work;

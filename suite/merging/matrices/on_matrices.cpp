@@ -151,9 +151,10 @@ MergeWork OnMatrices::work(const std::vector<NamedTensor>& tensors, std::size_t 
   double held = 0;
   for (const auto& tensor : tensors) {
     work.flops += flops(tensor, count);
-    if (is_matrix(tensor))
-      held = std::max(held, traits_.held(static_cast<double>(count), static_cast<double>(tensor.shape[0]),
-                                         static_cast<double>(tensor.shape[1])));
+    if (!is_matrix(tensor)) continue;
+    work.at_once = std::max(work.at_once, static_cast<double>(tensor.range.count));
+    held = std::max(held, traits_.held(static_cast<double>(count), static_cast<double>(tensor.shape[0]),
+                                       static_cast<double>(tensor.shape[1])));
   }
   // Beside them, what a team's rank has made.
   work.bytes = 8 * held + 4 * static_cast<double>(most_of_a_round(tensors));

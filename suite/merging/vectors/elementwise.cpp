@@ -265,12 +265,14 @@ void Elementwise::check_values(const std::string& what, std::size_t count) const
 }
 
 MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t count) const {
-  double seen = 0, all = 0, sorted = 0;
+  double seen = 0, all = 0, sorted = 0, searched = 0;
   for (const auto& range : ranges_of(tensors)) {
     const auto n = static_cast<double>(range.count);
     all += n;
     seen += n * (1 + (keeps_norm ? 1 : 0));
-    if (trim.cuts()) seen += n * (trim.gamma ? 2 : 1) * (1 + weights::KthMagnitude::first_share(range.count));
+    if (!trim.cuts()) continue;
+    searched = std::max(searched, weights::KthMagnitude::most_bytes(range.count));
+    seen += n * (trim.gamma ? 2 : 1) * (1 + weights::KthMagnitude::first_share(range.count));
   }
   // Numbers are sorted within their rows, at each pass: an order, its inverse, and probabilities.
   double longest_row = 0, largest_gram = 0, aligned = 0;
@@ -293,7 +295,8 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
   const double passes = all > 0 ? seen / all : 0;
   return {.passes = passes + (knots ? 1 : 0),
           .flops = passes * static_cast<double>(count) * sorted,
-          .bytes = 48 * longest_row + 16 * largest_gram + 4 * aligned};
+          .bytes = 48 * longest_row + 16 * largest_gram + 4 * aligned + static_cast<double>(count) * searched,
+          .at_once = longest_row};
 }
 
 std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double>& w, const Sink& sink,

@@ -107,7 +107,9 @@ class NuSlerpAlong final : public VectorMethod {
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override {
     std::int64_t largest = 0;
     for (const auto& tensor : tensors) largest = std::max(largest, tensor.range.count);
-    return {.bytes = along_first_ ? 8 * (of_models_ ? 8 : 5) * static_cast<double>(largest) : 0};
+    if (!along_first_) return {};
+    const auto numbers = static_cast<double>(largest);
+    return {.bytes = 8 * (of_models_ ? 8 : 5) * numbers, .at_once = numbers};
   }
 
  protected:
