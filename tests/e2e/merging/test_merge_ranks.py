@@ -366,8 +366,8 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("method", "parameters"),
-    [("linear", ""), ("ties", "density = 0.3"), ("tsv_m", ""), ("iso_c", ""), ("wudi", ""), ("ties", "calibration = 0.5"),
-     ("della", "density = 0.5"), ("nuslerp", 'along = "first"')],
+    [("linear", ""), ("ties", "density = 0.3"), ("tsv_m", ""), ("iso_c", ""), ("wudi", ""), ("della", "density = 0.5"),
+     ("ties", "calibration = 0.5"), ("nuslerp", 'along = "first"')],
 )  # fmt: skip
 def test_the_plan_tells_a_rank_s_memory(wide: Path, method: str, parameters: str) -> None:
     path = recipe(wide, method, parameters, f"{method}-{len(parameters)}")
