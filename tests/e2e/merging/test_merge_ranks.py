@@ -158,6 +158,34 @@ def test_a_killed_merge_goes_on_with_other_ranks(slow: Path, tmp_path: Path, bef
     assert passes is not None and float(passes[1]) < 0.97  # the rest alone
 
 
+def test_slices_go_on_after_a_kill(slow: Path, tmp_path: Path) -> None:
+    """Two stages that write one file: the first is finished, and not made again, the second has just begun."""
+    folder = linked(slow, tmp_path)
+    (folder / "base").unlink()
+    shutil.copytree(slow / "base", folder / "base")
+    (folder / "base/config.json").write_text('{"model_type": "none of ours", "num_hidden_layers": 28}')
+    slices = "".join(
+        "[[slices]]\n" + "".join(f'[[slices.sources]]\nmodel = "m{t}"\nlayer_range = {part}\n' for t in range(3))
+        for part in ([0, 10], [10, 28])
+    )
+
+    def sliced(out: str) -> Path:
+        path = folder / f"{out}.toml"
+        path.write_text(f'merge_method = "tsv_m"\nbase_model = "base"\nout = "{out}"\n{slices}')
+        return path
+
+    assert launch.run(1, "merge", sliced("at-once")).returncode == 0
+    job = launch.start(2, "merge", sliced("out"))
+    assert launch.wait_until(lambda: journals(folder).count("end") >= 4, job)  # all of the first
+    launch.kill_all(job)
+    assert not (folder / "out").exists()
+    done = launch.run(4, "merge", sliced("out"))
+    assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
+    assert contents(folder / "out") == contents(folder / "at-once")
+    passes = re.search(r"([\d.]+) passes over the vectors", done.stdout)
+    assert passes is not None and float(passes[1]) < 0.75
+
+
 def test_a_stopped_merge_goes_on(slow: Path, tmp_path: Path) -> None:
     folder = linked(slow, tmp_path)
     job = started(folder, "tsv_m", 2)
