@@ -161,7 +161,7 @@ void SharedSafetensors::write(const std::string& name, std::int64_t begin, const
 
 void SharedSafetensors::send(std::uint64_t place, std::uint64_t bytes) {
   constexpr std::uint64_t at_once = std::uint64_t{8} << 20;
-  // By itself Linux begins when a tenth of memory waits. Nothing rests on this: flush() is what is sure.
+  // Linux would begin when a tenth of memory waits. Nothing rests on this: flush() is what is sure.
   const auto start = [&] {
     const auto begin = static_cast<off64_t>(unsent_begin_);
     ::sync_file_range(descriptor_, begin, static_cast<off64_t>(unsent_end_) - begin, SYNC_FILE_RANGE_WRITE);
