@@ -43,8 +43,8 @@ for part in "${only[@]}"; do
             means runs/papers/tau_jp _figure3 continuation pair_addition ;;
     attention_only) means runs/papers/attention_only "" addition differences ;;
     tangent_space) for further in "" _random _convnext _closed; do means runs/papers/tangent_space "$further" addition; done ;;
-    bases) means runs/papers/bases "" merging bases every_partition masks ;;
-    merging) means runs/merging_variants "" merging choices subsets ;;
+    bases) means runs/papers/bases "" merging bases every_partition mixed_starts ;;
+    merging) means runs/merging_variants "" merging choices subsets masks ;;
     penalty)
       for form in "runs/penalty_sweep_seed${seeds[0]}"/*/; do  # a form and its λ each
         means runs/penalty_sweep "/$(basename "$form")" penalty

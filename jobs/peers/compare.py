@@ -88,9 +88,6 @@ PAIRS = [
 ]
 
 
-COMMAND = "merge/command"  # no case: both are whole processes, by the clock, with their anonymous memory
-
-
 def is_installed(name: str) -> bool:
     if name == "neural-tangents":
         return JAX.exists()
@@ -313,11 +310,12 @@ def main() -> int:
             apart = difference(peer, expected, pair.tensor)
             notes.append(f"# {pair.peer}.py's own number is {apart:.1e} from {pair.reference}.py's")
 
-    command = options.only in COMMAND and is_installed("mergekit")
-    if command:
-        command_times, command_memory, command_difference = merge_command.compare(options.program.resolve(),
-                                                                                          options.rounds)
-        notes.append(f"# {COMMAND}: {command_difference:.1e} of the numbers differ from mergekit's")
+    # No pairs: both are whole processes, by the clock, with their anonymous memory.
+    commands = [case for case in merge_command.CASES if options.only in case.name and is_installed("mergekit")]
+    notes += [f"# {line}" for line in merge_command.compare(commands, options.program.resolve(), options.rounds)]
+    commands = [case for case in commands if case.times]
+    notes += [f"# {case.name}: {case.differing:.1e} of the numbers differ from mergekit's" for case in commands
+              if not case.draws]
 
     missed = 0
     threads = os.environ["OMP_NUM_THREADS"]
@@ -341,9 +339,11 @@ def main() -> int:
              statistics.median(x.ratios) <= x.target) for x in LIMITS if x.ratios]
     rows += [(pair.case, f"{pair.peer}.py (memory)", [part], f"<= {pair.memory:g}", part <= pair.memory)
              for pair, part in memory]
-    if command:
-        rows += [(COMMAND, "mergekit (time)", command_times, ">= 4", statistics.median(command_times) >= 4),
-                 (COMMAND, "mergekit (memory)", command_memory, "<= 0.33", statistics.median(command_memory) <= 1 / 3)]
+    for case in commands:
+        times, memory_share = statistics.median(case.times), statistics.median(case.shares_of_memory)
+        rows += [(case.name, "mergekit (time)", case.times, f">= {case.time:g}", times >= case.time),
+                 (case.name, "mergekit (memory)", case.shares_of_memory, f"<= {case.memory:.2g}",
+                  memory_share <= case.memory)]
     rows += [(case, "share of triad", values, f">= {SHARES[case]:g}", statistics.median(values) >= SHARES[case])
              for case, values in shares.items()]
     for case, against, values, target, met in rows:
