@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # taugrid against the public libraries that one would use instead, in turn on this machine: three rounds of 27 minutes on a
-# quiet EPYC of Zen 3. Each measurement is printed as it is made, with the time left, and kept after an interruption.
+# quiet EPYC of Zen 3. Each measurement is printed as it is made, with the time left, and kept after an interruption. At the
+# end come whole merges, among them a round of bfloat16 ones, minutes each, with 13 GB of files in TMPDIR.
 #   bash jobs/bench_peers.sh [--install] [ARGUMENTS of compare.py, such as --rounds 5, --only step]
 # --install: also those that nothing else here needs, 0.6 GB into build/peers; whichever is missing is named.
 # OMP_NUM_THREADS (1) holds for both sides; neural-tangents always takes one thread.

@@ -72,9 +72,9 @@ class Case:
 
 
 def bfloat16(name: str, time: float, recipe: dict, draws: bool = False) -> Case:
-    """A base and three models of 1.04 billion numbers in two parts. mergekit subtracts and sums in float32, as ours
+    """A base and three models of 1.07 billion numbers in two parts. mergekit subtracts and sums in float32, as ours
     does; in bfloat16 it would be less exact."""
-    recipe |= {"dtype": "float32", "out_dtype": "bfloat16"}
+    recipe = recipe | {"dtype": "float32", "out_dtype": "bfloat16"}
     return Case(f"merge/bfloat16_{name}", recipe, 3, 14, 2048, 8192, 32000, torch.bfloat16, 2, time, 0.1, 1, draws)
 
 

@@ -23,7 +23,7 @@ namespace {
 constexpr int trailing_bits = 20;
 
 // Magnitudes that a bracket collects: a small share of all, and never more than 64 MiB of them.
-constexpr double few = 1.0 / 8, spare = 1.25;
+constexpr double small_share = 1.0 / 8, spare = 1.25;
 constexpr double most_held = 1 << 24;
 
 void check_stretch(const at::Tensor& stretch, const std::string& name) {
@@ -101,8 +101,8 @@ void KthMagnitude::add(const at::Tensor& stretch, const at::Tensor& start) {
 double KthMagnitude::share() const { return pass_ == Pass::sample ? first_share(length_) : 1; }
 
 double KthMagnitude::most_bytes(std::int64_t length) {
-  const double bins = std::exp2(31 - std::min<int>(detail::sample_shift, trailing_bits));
-  return sizeof(float) * std::min(most_held, spare * few * static_cast<double>(length)) +
+  constexpr auto bins = std::size_t{1} << (31 - detail::sample_shift);  // of the sample
+  return sizeof(float) * std::min(most_held, spare * small_share * static_cast<double>(length)) +
          sizeof(std::uint64_t) * bins;
 }
 
@@ -186,7 +186,7 @@ bool KthMagnitude::choose_bracket() {
   low_ = static_cast<std::uint32_t>(low) << detail::sample_shift;
   // Above the last bin is nothing.
   high_ = static_cast<std::uint32_t>(high) << detail::sample_shift;
-  if (all == 0 || inside > few * all) return false;
+  if (all == 0 || inside > small_share * all) return false;
   const double held = spare * inside / all * static_cast<double>(length_);
   if (held > most_held) return false;
   inside_.reserve(static_cast<std::size_t>(held));

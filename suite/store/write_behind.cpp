@@ -2,27 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/store/write_behind.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <utility>
 
 namespace taugrid::store {
 
-WriteBehind::WriteBehind() {
-  // Requests to stop are for the thread that asks whether there was one.
-  sigset_t requests, before;
-  sigemptyset(&requests);
-  for (const int each : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&requests, each);
-  pthread_sigmask(SIG_BLOCK, &requests, &before);
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-WriteBehind::~WriteBehind() {
-  thread_.request_stop();
-  thread_.join();
-}
+WriteBehind::WriteBehind() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 void WriteBehind::put(SharedSafetensors& file, std::string name, std::int64_t begin, at::Tensor numbers) {
   constexpr std::size_t most = std::size_t{16} << 20;

@@ -18,11 +18,11 @@
 
 namespace taugrid::store {
 
+/// The end of its life waits for the write that is going on, and drops what was not begun.
 class WriteBehind {
  public:
   WriteBehind();
-  /// Waits for the write that is going on; what was not begun is dropped.
-  ~WriteBehind();
+  ~WriteBehind() = default;
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
 
