@@ -86,7 +86,8 @@ def parser() -> argparse.ArgumentParser:
         help="in their place the mean over the seeds of any table of one run, such as merging; may repeat",
     )
     causes = several(
-        "causes", "cross-task linearity over runs from several θ0: what makes it, and the loss barrier"
+        "causes",
+        "cross-task linearity over runs from several θ0 and seeds: what makes it, and the loss barrier",
     )
     causes.add_argument("--format", choices=sorted(RENDERERS), default="text")
     papers = commands.add_parser(
@@ -260,8 +261,11 @@ def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
 
 def print_causes(options: argparse.Namespace, runs: list[Run]) -> None:
     from taugrid_analysis.quantities.causes import tables as causes
+    from taugrid_analysis.quantities.causes.several_runs import settings
 
-    tables = [table for table in (causes.linearity(runs), causes.barrier(runs)) if table.rows]
+    known = settings(runs)
+    every = (causes.linearity(known), causes.comparisons(known), causes.barrier(runs))
+    tables = [table for table in every if table.rows]
     if not tables:
         raise InputError("holds neither", runs[0].path, "/linearity/standard or /barrier/standard")
     renderings.print_tables(tables, options.format)

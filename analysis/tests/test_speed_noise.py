@@ -16,6 +16,7 @@ import pytest
 import recorded_bench
 from scipy import stats
 
+from taugrid_analysis.numbers.ratio import LEVEL, holm
 from taugrid_analysis.speed import check, noise
 from taugrid_analysis.speed.compare import Rule, lines
 from taugrid_analysis.speed.references import Reference
@@ -102,11 +103,11 @@ def test_difference_is_students() -> None:
     found = noise.difference(list(first), list(second))
     logs = [np.log(np.median(side, axis=1)) for side in (first, second)]
     expected = stats.ttest_ind(logs[1], logs[0])
-    low, high = expected.confidence_interval(noise.LEVEL)
+    low, high = expected.confidence_interval(LEVEL)
     assert found.p == pytest.approx(expected.pvalue)
     assert found.interval == pytest.approx((np.exp(low), np.exp(high)))
     assert found.ratio == pytest.approx(np.exp(logs[1].mean() - logs[0].mean()))
-    alone = stats.t.interval(noise.LEVEL, 3, logs[0].mean(), stats.sem(logs[0]))
+    alone = stats.t.interval(LEVEL, 3, logs[0].mean(), stats.sem(logs[0]))
     assert noise.interval(list(first)) == pytest.approx(tuple(np.exp(alone)))
 
 
@@ -128,5 +129,5 @@ def test_calls_without_spread_or_time() -> None:
 
 def test_holm() -> None:
     """The example's p, by hand: 0.005·4, 0.01·3, max(0.03·2, …), max(0.04·1, the one before)."""
-    assert noise.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert noise.holm([0.9, 0.8]) == [1, 1] and noise.holm([]) == []
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1, 1] and holm([]) == []

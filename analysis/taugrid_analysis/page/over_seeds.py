@@ -12,10 +12,8 @@ from taugrid_analysis.errors import InputError
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.table import Table, Value, beginning
 from taugrid_analysis.page.tables import all_tables
-from taugrid_analysis.run.configuration import computed
+from taugrid_analysis.run import several_seeds
 from taugrid_analysis.run.opened import Run
-
-SEED = "run.seed"
 
 
 def tables(runs: Sequence[Run], names: Sequence[str]) -> list[Table]:
@@ -23,34 +21,15 @@ def tables(runs: Sequence[Run], names: Sequence[str]) -> list[Table]:
 
     Raises InputError where two runs have one seed, or differ by more than that, and where one lacks a table.
     """
-    seeds = _seeds(runs)
+    if len(runs) < 2:
+        raise InputError("one run", "seeds", "two runs or more, each of another seed")
+    seeds = several_seeds.seeds(runs)
     by_run = [{table.name: table for table in all_tables(run, by_pair="pairs" in names)} for run in runs]
     for name in names:
         for run, known in zip(runs, by_run, strict=True):
             if name not in known:
                 raise InputError(f"no table {name}", run.path, f"one of {', '.join(known)}")
     return [mean([known[name] for known in by_run], seeds) for name in names]
-
-
-def _seeds(runs: Sequence[Run]) -> list[str]:
-    if len(runs) < 2:
-        raise InputError("one run", "seeds", "two runs or more, each of another seed")
-    seeds = [" ".join(run.results.seeds()) for run in runs]
-    for place, run in enumerate(runs):
-        if seeds[place] in seeds[:place]:
-            other = runs[seeds.index(seeds[place])].path
-            raise InputError(
-                f"has seed {seeds[place] or 'unknown'}, as {other} has", run.path, "another seed"
-            )
-    configurations = [computed(run.path.with_name("config.toml")) for run in runs]
-    for run, mine in zip(runs, configurations, strict=True):
-        for key in sorted({*configurations[0], *mine} - {SEED}):
-            if mine.get(key) != configurations[0].get(key):
-                problem = f"{key} is {mine.get(key, 'not there')}"
-                raise InputError(
-                    problem, run.path, f"{configurations[0].get(key, 'no such key')}, as {runs[0].path} has"
-                )
-    return seeds
 
 
 def mean(same: Sequence[Table], seeds: Sequence[str]) -> Table:

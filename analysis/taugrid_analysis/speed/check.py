@@ -10,6 +10,7 @@ import numpy as np
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.numbers.arrays import Floats
+from taugrid_analysis.numbers.ratio import LEVEL
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.speed import machine, noise, references
 from taugrid_analysis.speed.bench_json import Times
@@ -101,7 +102,7 @@ def table(side: Side, chosen: System) -> tuple[Table, bool]:
     result.rows.sort(key=lambda row: row[-2] not in FAILS)
     result.notes += machine.busy([side])
     result.notes.append(
-        f"slower: measured, the mean of the calls' medians, and its {100 * noise.LEVEL:g} % interval, from …"
+        f"slower: measured, the mean of the calls' medians, and its {100 * LEVEL:g} % interval, from …"
         " to, are beyond worst; unclear: measured alone. faster: beyond best, renew the reference."
         " suspicious: beyond bound."
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.numbers.ratio import LEVEL, holm
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.speed import machine, noise
 from taugrid_analysis.speed.samples import Side
@@ -50,7 +51,7 @@ def lines(baseline: Side, current: Side, rule: Rule) -> list[Line]:
         for name in measured
     }
     tested = [name for name in measured if changes[name].p is not None]
-    chances = dict(zip(tested, noise.holm([changes[name].p or 0.0 for name in tested]), strict=True))
+    chances = dict(zip(tested, holm([changes[name].p or 0.0 for name in tested]), strict=True))
     compared = [
         unmeasured[name] or _line(name, baseline, current, rule, changes[name], chances.get(name))
         for name in names
@@ -175,7 +176,7 @@ def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
     result.notes.append(
         f"slower: ratio above {1 + rule.tolerance:g}, also with the machine's own loss taken out, and p below"
         f" {rule.alpha:g} (t-test of the calls' medians, corrected for all cases by Holm). from … to:"
-        f" {100 * noise.LEVEL:g} % interval of this ratio alone. unclear: beyond the tolerance, but within"
+        f" {100 * LEVEL:g} % interval of this ratio alone. unclear: beyond the tolerance, but within"
         " noise, or of too few calls, or the machine may have done it."
     )
     unclear = sum(line.verdict == "unclear" for line in compared)

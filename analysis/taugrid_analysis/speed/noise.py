@@ -15,9 +15,9 @@ import numpy as np
 from scipy import stats
 
 from taugrid_analysis.numbers.arrays import Floats
+from taugrid_analysis.numbers.ratio import LEVEL, of_logs
 
 CALLS = 3  # a side, from which on a spread is known
-LEVEL = 0.95  # of the intervals
 Interval = tuple[float, float]
 
 
@@ -67,17 +67,5 @@ def interval(calls: list[Floats]) -> Interval | None:
     logs = _logs(calls)
     if len(logs) < CALLS or not np.isfinite(logs).all():
         return None
-    error = float(np.std(logs, ddof=1) / np.sqrt(len(logs)))
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, len(logs) - 1)) * error
-    return float(np.exp(logs.mean() - reach)), float(np.exp(logs.mean() + reach))
-
-
-def holm(chances: list[float]) -> list[float]:
-    """p of several tests, so that the chance of any false one among them is no more than each says: the
-    least p times the number of tests, the next times one less, and so on (Holm 1979, A simple sequentially
-    rejective multiple test procedure)."""
-    corrected, most = [0.0] * len(chances), 0.0
-    for rank, place in enumerate(np.argsort(chances, kind="stable").tolist()):
-        most = max(most, min(1.0, (len(chances) - rank) * chances[place]))
-        corrected[place] = most
-    return corrected
+    found = of_logs(logs)
+    return found.low, found.high

@@ -5,7 +5,8 @@
 A θ0 says how long it was pre-trained by its folder's name, which ends with `epochs-N`, or is `epochN`, as
 `keep_epochs` names models on the way; a random one has 0. A task `OWN-OTHER-P` is OWN with P percent of its
 training pictures replaced by those of OTHER, as `jobs/prepare parts` makes them; where OTHER is `start`, both
-tasks of a pair have them.
+tasks of a pair have them. A setting is what pairs of models share that differ by the order of their training
+points or by the seed alone.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ import pandas as pd
 import xarray as xr
 
 from taugrid_analysis.numbers.arrays import Array, Floats
+from taugrid_analysis.numbers.measured import Measured
+from taugrid_analysis.numbers.ratio import Ratio, of_logs
 from taugrid_analysis.quantities.smoothness import magnitude
+from taugrid_analysis.run import several_seeds
 from taugrid_analysis.run.frames.layers import last_layer
 from taugrid_analysis.run.opened import Run
 
 REGIME = "standard"
 REPLACED = re.compile(r"(?P<own>.+)-(?P<other>start|d\d+)-(?P<percent>\d+)")
+SEED_IN_NAME = re.compile(r"_seed\d+")  # of a folder that jobs/paper.sh or jobs/seeds.sh names
 QUANTITIES = ("cosine", "baseline", "coefficient", "centred_cosine", "error")
 DRAWS, SEED = 2000, 0
 
@@ -41,7 +46,7 @@ def epochs_of(run: Run) -> float:
 def steps_of(run: Run) -> Floats:
     """The steps of fine-tuning, a number a task; NaN where models were given."""
     variants, training = run.data("variants", REGIME), run.data("training", REGIME)
-    if variants is not None:
+    if training is not None and variants is not None:
         return np.asarray(variants["steps"].to_numpy(), dtype=float)
     steps = training.sizes["update"] if training is not None else float("nan")
     return np.full(len(run.results.tasks), float(steps))
@@ -58,9 +63,9 @@ def replacement(first: str, second: str) -> tuple[str, float]:
 def linearity(runs: Sequence[Run]) -> pd.DataFrame:
     """One row a run and pair, at α nearest ½, of the last stage that was measured.
 
-    Columns: run, start (θ0's name), epochs, pair, steps (of both tasks; NaN where they differ), other and
-    replaced, varied (of a run with variants), alike (of the same data), and QUANTITIES, X, X_lower and
-    X_upper: means and quartiles.
+    Columns: run (its folder's name without the seed), seed, start (θ0's name), epochs, tasks (of data), pair
+    (of models), steps (of both; NaN where they differ), other and replaced, varied (of a run with several
+    numbers of steps), alike (of the same data), and QUANTITIES, X, X_lower and X_upper: means and quartiles.
     """
     rows = []
     for run in runs:
@@ -72,24 +77,136 @@ def linearity(runs: Sequence[Run]) -> pd.DataFrame:
         stages = np.flatnonzero(data["layer"].to_numpy() < last_layer(data))
         layer = int(stages[-1]) if len(stages) else -1
         for pair, (i, j) in enumerate(run.results.pairs):
-            first, second = run.results.tasks[i], run.results.tasks[j]
+            first, second = run.results.sources[i], run.results.sources[j]
             other, percent = replacement(first, second)
             row: dict[str, object] = {
-                "run": run.name,
+                "run": SEED_IN_NAME.sub("", run.name),
+                "seed": " ".join(run.results.seeds()),
                 "start": model.name if model is not None else "",
                 "epochs": epochs_of(run),
+                "tasks": f"{first} + {second}",
                 "pair": run.results.pair_name(pair),
                 "steps": steps[i] if steps[i] == steps[j] else float("nan"),
                 "other": other,
                 "replaced": percent,
-                "varied": run.data("variants", REGIME) is not None,
-                "alike": run.results.sources[i] == run.results.sources[j],
+                "varied": np.unique(steps[np.isfinite(steps)]).size > 1,
+                "alike": first == second,
             }
             for name in QUANTITIES:
                 mean, _, lower, _, upper = data[name].to_numpy()[pair, layer, half]
                 row |= {name: mean, f"{name}_lower": lower, f"{name}_upper": upper}
             rows.append(row)
     return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Pairs of models that differ by seed and by the order of their training points alone."""
+
+    run: str
+    epochs: float
+    tasks: str
+    steps: float
+    other: str
+    replaced: float
+    varied: bool
+    pairs: pd.DataFrame  # the rows of `linearity`
+
+    @property
+    def seeds(self) -> list[str]:
+        return list(dict.fromkeys(self.pairs["seed"]))
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether its pairs are samples: of one seed, and no model is in two of them."""
+        models = [name for pair in self.pairs["pair"] for name in pair.split(" + ")]
+        return len(self.seeds) == 1 and len(models) == len(set(models))
+
+    def samples(self, quantity: str) -> Floats:
+        """A number a seed, the mean over its pairs; of one seed a number a pair, where these are samples."""
+        if self.of_pairs:
+            return np.asarray(self.pairs[quantity], dtype=float)
+        return np.asarray(self.pairs.groupby("seed", sort=False)[quantity].mean(), dtype=float)
+
+    def mean(self, quantity: str) -> float:
+        """With the standard error over its samples, where there are several."""
+        samples = self.samples(quantity)
+        if len(samples) < 2:
+            return float(samples.mean())
+        return Measured(float(samples.mean()), float(samples.std(ddof=1) / np.sqrt(len(samples))))
+
+
+SETTING = ("run", "epochs", "tasks", "steps", "other", "replaced", "varied")
+
+
+def settings(runs: Sequence[Run]) -> list[Setting]:
+    """In the order of the runs, without pairs of one task, which are the barrier's.
+
+    Raises InputError where runs of one name have the same seed, or differ by more than that.
+    """
+    frame = linearity(runs)
+    if frame.empty:
+        return []
+    named: dict[str, list[Run]] = {}
+    for run in runs:
+        named.setdefault(SEED_IN_NAME.sub("", run.name), []).append(run)
+    for name in dict.fromkeys(frame["run"]):
+        if len(named[name]) > 1:
+            several_seeds.seeds(named[name])
+    grouped = frame[~frame["alike"]].groupby(list(SETTING), sort=False, dropna=False)
+    return [Setting(pairs=pairs, **dict(zip(SETTING, key, strict=True))) for key, pairs in grouped]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """1 − cosine of a setting over that of another, sample by sample: of a seed, or of an order of points."""
+
+    setting: Setting
+    against: Setting
+    cause: str  # what the two differ in
+    ratio: Ratio | None  # None where either has a sample without a distance
+    less: int  # in how many samples it is less
+    samples: int
+
+
+def comparisons(known: Sequence[Setting]) -> list[Compared]:
+    """Each setting against the one without its cause, where that was measured."""
+    found = []
+    for setting in known:
+        cause, against = _without(setting, known)
+        if against is None or against.seeds != setting.seeds or against.of_pairs != setting.of_pairs:
+            continue
+        mine, theirs = (1 - one.samples("cosine") for one in (setting, against))
+        if len(mine) != len(theirs):
+            continue
+        positive = bool((mine > 0).all() and (theirs > 0).all())
+        ratio = of_logs(np.log(mine) - np.log(theirs)) if positive else None
+        found.append(Compared(setting, against, cause, ratio, int((mine < theirs).sum()), len(mine)))
+    return found
+
+
+def _without(setting: Setting, known: Sequence[Setting]) -> tuple[str, Setting | None]:
+    """What may cause the setting's linearity, and the setting that differs from it in that alone."""
+    same = [one for one in known if one.run == setting.run and one.epochs == setting.epochs]
+    plain = [one for one in known if not one.varied and not _replaces(one, known)]
+    alone = [one for one in plain if one.tasks == setting.tasks]
+    if setting.other:
+        whole = [one for one in same if not one.other and one.steps == setting.steps]
+        return "data", next(iter(whole), None)
+    if setting.varied:
+        longest = max(same, key=lambda one: one.steps)
+        return "steps", longest if longest is not setting else None
+    if setting not in alone:
+        return "", None  # what others of its run are compared with
+    if np.isnan(setting.steps):
+        trained = [one for one in alone if one.epochs == setting.epochs and one.steps == one.steps]
+        return "start", next(iter(trained), None)
+    random = [one for one in alone if one.epochs == 0 < setting.epochs and one.steps == setting.steps]
+    return "pre-training", next(iter(random), None)
+
+
+def _replaces(setting: Setting, known: Sequence[Setting]) -> bool:
+    return any(one.other for one in known if one.run == setting.run)
 
 
 @dataclass(frozen=True)

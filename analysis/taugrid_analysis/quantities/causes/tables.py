@@ -6,48 +6,124 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taugrid_analysis.numbers.measured import Measured
+from taugrid_analysis.numbers.ratio import holm
 from taugrid_analysis.page.table import Column, Table
 from taugrid_analysis.papers import published
 from taugrid_analysis.quantities.causes import several_runs
+from taugrid_analysis.quantities.causes.several_runs import Setting
 from taugrid_analysis.run.opened import Run
 
 
-def linearity(runs: Sequence[Run]) -> Table:
+def linearity(known: Sequence[Setting]) -> Table:
     table = Table(
         "causes_linearity",
         "Cross-task linearity of pairs, last stage, α = ½",
         [
             Column("run"),
             Column("pre-training epochs"),
-            Column("pair"),
+            Column("tasks"),
             Column("steps"),
             Column("replaced by"),
             Column("replaced %"),
-            Column("1 − cosine", 2, scientific=True),
-            Column("lower quartile", 2, scientific=True),
-            Column("upper quartile", 2, scientific=True),
-            Column("1 − baseline", 2, scientific=True),
-            Column("coefficient", 4),
-            Column("centred cosine", 4),
-            Column("error", 4),
+            Column("seeds"),
+            Column("pairs"),
+            Column("1 − cosine", 3, significant=True),
+            Column("least", 3, significant=True),
+            Column("most", 3, significant=True),
+            Column("1 − baseline", 3, significant=True),
+            Column("coefficient", 3),
+            Column("centred cosine", 3),
+            Column("error", 3),
         ],
     )
-    frame = several_runs.linearity(runs)
-    for _, row in () if frame.empty else frame[~frame["alike"]].iterrows():  # alike: those of the barrier
-        whole = (int(row[name]) if row[name] == row[name] else None for name in ("epochs", "steps"))
-        epochs, steps = whole
-        numbers = [
-            *(1 - row[name] for name in ("cosine", "cosine_upper", "cosine_lower", "baseline")),
-            *row[["coefficient", "centred_cosine", "error"]],
-        ]
-        labels = [row["run"], epochs, row["pair"], steps, row["other"], int(row["replaced"])]
-        table.rows.append([*labels, *map(float, numbers)])
+    for one in known:
+        epochs, steps = (int(value) if value == value else None for value in (one.epochs, one.steps))
+        far = 1 - one.pairs["cosine"]
+        table.rows.append(
+            [
+                *[one.run, epochs, one.tasks, steps, one.other, int(one.replaced)],
+                *[len(one.seeds), len(one.pairs)],
+                *[_far(one, "cosine"), float(far.min()), float(far.max()), _far(one, "baseline")],
+                *[one.mean(name) for name in ("coefficient", "centred_cosine", "error")],
+            ]
+        )
     if table.rows:
+        table.notes += [
+            f"{_spread(known)} least, most: of single pairs.",
+            "Means over the points of both tasks. Baseline: cosine of the two models' own features; centred:"
+            " differences from θ0's; error: ‖u − v‖/‖f(θ₁) − f(θ₂)‖. A dash: θ0's name does not say, or the"
+            " models were given.",
+        ]
+    return table
+
+
+def _far(setting: Setting, quantity: str) -> float:
+    near = setting.mean(quantity)
+    return Measured(1 - near, near.error) if isinstance(near, Measured) else 1 - near
+
+
+def _spread(known: Sequence[Setting]) -> str:
+    """What ± is of."""
+    if any(len(one.seeds) > 1 for one in known):
+        return "±: the deviation over √seeds, of each seed's mean over its pairs."
+    if any(one.of_pairs and len(one.pairs) > 1 for one in known):
+        return (
+            "±: the deviation over √pairs, none of which share a model. It is that of the order of the"
+            " training points alone: all pairs have one θ0, and how much other seeds differ is not in it."
+        )
+    return "A line without ± is of one seed, and of one pair or of pairs that share models."
+
+
+TITLES = {
+    "data": lambda one: (
+        f"{one.replaced:.0f} % of {'both tasks' if one.other == 'start' else 'one task'}"
+        f" replaced by {one.other}'s"
+        if one.other
+        else "nothing replaced"
+    ),
+    "steps": lambda one: f"{one.steps:.0f} steps",
+    "start": lambda one: "models given" if one.steps != one.steps else "trained from one θ0",
+    "pre-training": lambda one: f"{one.epochs:.0f} epoch{'s' if one.epochs != 1 else ''}",
+}
+
+
+def comparisons(known: Sequence[Setting]) -> Table:
+    table = Table(
+        "causes_comparisons",
+        "What makes cross-task linearity: 1 − cosine over that without the cause",
+        [
+            Column("cause"),
+            Column("run"),
+            Column("setting"),
+            Column("against"),
+            Column("ratio", 2, significant=True),
+            Column("low", 2, significant=True),
+            Column("high", 2, significant=True),
+            Column("less in"),
+            Column("p", 4, least=True),
+        ],
+    )
+    compared = several_runs.comparisons(known)
+    several = [one for one in compared if one.ratio is not None and one.samples > 1]
+    chances = dict(zip(map(id, several), holm([one.ratio.p for one in several if one.ratio]), strict=True))
+    for one in compared:
+        title = TITLES[one.cause]
+        numbers = [one.ratio.value, one.ratio.low, one.ratio.high] if one.ratio else [None] * 3
+        table.rows.append(
+            [
+                *[one.cause, one.setting.run, title(one.setting), title(one.against), *numbers],
+                *[f"{one.less} of {one.samples}", chances.get(id(one))],
+            ]
+        )
+    if table.rows:
+        alone = not any(len(one.seeds) > 1 for one in known)
+        samples = "pairs of one θ0, which say nothing of other seeds" if alone else "seeds"
         table.notes.append(
-            "Means over the points of both tasks; quartiles of 1 − cosine are over points. A line is one pair"
-            " of one seed: how much others differ is not in it. Baseline: cosine of the two models' own"
-            " features; centred: differences from θ0's; error: ‖u − v‖/‖f(θ₁) − f(θ₂)‖. A dash: θ0's name"
-            " does not say, or the models were given."
+            f"Below 1: more linear with the cause. Samples are {samples}, and paired: one of either setting"
+            " has the same seed, and the same place among its orders of the training points. ratio: the"
+            " geometric mean; low, high: Student's 95 % interval, each line alone; p: of a ratio of 1,"
+            " corrected for all lines (Holm)."
         )
     return table
 
