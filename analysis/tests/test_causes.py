@@ -13,6 +13,7 @@ import synthetic
 from scipy import stats
 
 from taugrid_analysis import cli
+from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.papers import published
 from taugrid_analysis.quantities.causes import figures as causes_figures
 from taugrid_analysis.quantities.causes import several_runs
@@ -104,6 +105,7 @@ def test_linearity_over_epochs_steps_and_replaced_pictures(
         folders.append(path.parent)
     path = made(tmp_path / "steps", ("d1-1", "d1-2", "d2-1", "d2-2"), 10)
     with h5py.File(path, "r+") as file:
+        file["tasks/data"] = np.array(["d1", "d1", "d2", "d2"], dtype=h5py.string_dtype())
         for name, values in {"learning_rate": [1e-3] * 4, "steps": [12, 24, 12, 24], "seed": [0] * 4}.items():
             file[f"variants/standard/{name}"] = values
     folders.append(path.parent)
@@ -128,7 +130,155 @@ def test_linearity_over_epochs_steps_and_replaced_pictures(
     np.testing.assert_allclose(left.axes[0].lines[0].get_ydata(), 1 - plain["cosine"].to_numpy())
     np.testing.assert_allclose(left.axes[1].lines[0].get_xdata(), [12, 24])
     assert cli.main(["causes", *map(str, folders), "--format", "csv"]) == 0
-    assert "epochs-2,2,d1 + d2,150,,0," in capsys.readouterr().out
+    assert "epochs-2,2,d1 + d2,150,,0,1,1," in capsys.readouterr().out
+
+
+def fine_tuned(
+    folder: Path,
+    far: dict[int, tuple[float, ...]],
+    *,
+    epochs: int = 10,
+    seed: int = 0,
+    crossed: bool = False,
+    given: bool = False,
+) -> Path:
+    """A run of d1 and d2 by steps of fine-tuning, with 1 − cosine of each pair of equal steps and order.
+
+    crossed: two orders of each task make four pairs, of which `far` has them. given: models without training.
+    """
+    folder.mkdir(parents=True)
+    steps = [count for count, values in far.items() for _ in (range(2) if crossed else values)]
+    half = len(steps)
+    pairs = [(k, half + k) for k in range(half)]
+    if crossed:
+        pairs = [(0, 2), (0, 3), (1, 2), (1, 3)]
+    tasks = [f"{task}-{k + 1}" for task in ("d1", "d2") for k in range(half)]
+    start = (f"epochs-{epochs}", 1000, "pretrained")
+    path = folder / "results.h5"
+    synthetic.write(
+        path, tasks=tuple(tasks), regimes=("standard",), model=start, seed=seed, pairs=pairs, schema=2
+    )
+    with h5py.File(path, "r+") as file:
+        file["tasks/data"] = np.array(["d1"] * half + ["d2"] * half, dtype=h5py.string_dtype())
+        values = {"learning_rate": [1e-3] * 2 * half, "steps": 2 * steps, "seed": [0] * 2 * half}
+        for name, entries in values.items():
+            file[f"variants/standard/{name}"] = entries
+        every = np.concatenate([np.array(values) for values in far.values()])
+        file["linearity/standard/cosine"][...] = (1 - every)[:, None, None, None]
+        if given:
+            del file["training/standard"]
+    (folder / "config.toml").write_text(f"[run]\nseed = {seed}\n")
+    return folder
+
+
+def known(*folders: Path) -> list[several_runs.Setting]:
+    return several_runs.settings([Run(folder) for folder in folders])
+
+
+def test_pairs_that_share_no_model_are_samples(tmp_path: Path) -> None:
+    """Three orders of the training points have an error, which the note says is of these alone."""
+    (alone,) = known(fine_tuned(tmp_path / "alone", {120: (0.1, 0.2, 0.3)}))
+    mean = alone.mean("cosine")
+    assert isinstance(mean, Measured) and float(mean) == pytest.approx(0.8)
+    assert mean.error == pytest.approx(0.1 / 3**0.5)
+    table = causes_tables.linearity([alone])
+    row = dict(zip((column.name for column in table.columns), table.rows[0], strict=True))
+    assert (row["seeds"], row["pairs"], row["tasks"], row["steps"]) == (1, 3, "d1 + d2", 120)
+    assert [row["least"], row["most"]] == pytest.approx([0.1, 0.3])
+    assert "how much other seeds differ is not in it" in table.notes[0]
+    (crossed,) = known(fine_tuned(tmp_path / "crossed", {120: (0.1, 0.2, 0.3, 0.2)}, crossed=True))
+    assert len(crossed.pairs) == 4 and crossed.mean("cosine") == pytest.approx(0.8)
+    assert not isinstance(crossed.mean("cosine"), Measured)
+    assert "pairs that share models" in causes_tables.linearity([crossed]).notes[0]
+
+
+def test_a_mean_over_seeds_counts_seeds(tmp_path: Path) -> None:
+    """Each seed is one number, the mean over its pairs, however many these are; its folder may name it."""
+    apart = {0: 0.1, 1: 0.2, 2: 0.4}
+    folders = [
+        fine_tuned(tmp_path / f"all_seed{seed}" / "epochs-10", {120: (far - 0.01, far + 0.01)}, seed=seed)
+        for seed, far in apart.items()
+    ]
+    (one,) = known(*folders)
+    mean = one.mean("cosine")
+    assert isinstance(mean, Measured) and float(mean) == pytest.approx(1 - np.mean(list(apart.values())))
+    assert mean.error == pytest.approx(stats.sem(list(apart.values())))
+    table = causes_tables.linearity([one])
+    assert table.rows[0][6:8] == [3, 6] and "each seed's mean over its pairs" in table.notes[0]
+    named = [fine_tuned(tmp_path / f"steps_seed{seed}", {120: (0.1,)}, seed=seed) for seed in (0, 1)]
+    assert [(setting.run, setting.seeds) for setting in known(*named)] == [("steps", ["0", "1"])]
+
+
+def test_a_cause_is_compared_within_each_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Short training halves what differs tenfold from seed to seed: seen in pairs, lost between means."""
+    levels, factors = (0.02, 0.06, 0.2, 0.08), (0.5, 0.45, 0.55, 0.5)
+    folders = []
+    for seed, (level, factor) in enumerate(zip(levels, factors, strict=True)):
+        root = tmp_path / str(seed)
+        folders += [
+            fine_tuned(root / "steps", {12: (factor * level,) * 2, 240: (level,) * 2}, seed=seed),
+            fine_tuned(root / "epochs-0", {120: (0.9 * level,)}, epochs=0, seed=seed),
+            fine_tuned(root / "epochs-10", {120: (level,)}, seed=seed),
+            fine_tuned(root / "separate", {120: (3 * factor * level,)}, seed=seed, given=True),
+        ]
+    found = several_runs.comparisons(known(*folders))
+    assert [(one.cause, one.less, one.samples) for one in found] == [
+        ("steps", 4, 4),
+        ("pre-training", 0, 4),
+        ("start", 0, 4),
+    ]
+    steps = found[0].ratio
+    wanted = stats.ttest_1samp(np.log(factors), 0)
+    interval = wanted.confidence_interval()
+    assert steps is not None
+    assert [steps.value, steps.low, steps.high, steps.p] == pytest.approx(
+        [stats.gmean(factors), np.exp(interval.low), np.exp(interval.high), wanted.pvalue]
+    )
+    assert steps.high < 0.6
+    table = causes_tables.comparisons(known(*folders))
+    assert table.rows[0][:4] == ["steps", "steps", "12 steps", "240 steps"] and table.rows[0][7] == "4 of 4"
+    assert table.rows[0][8] == pytest.approx(2 * steps.p)  # of the three, that of "pre-training" is 0
+    assert table.rows[1][2:4] == ["10 epochs", "0 epochs"]
+    assert table.rows[2][2:4] == ["models given", "trained from one θ0"]
+    assert cli.main(["causes", *map(str, folders)]) == 0
+    assert "Samples are seeds, and paired" in capsys.readouterr().out
+
+
+def test_one_seed_is_compared_pair_by_pair(tmp_path: Path) -> None:
+    folder = fine_tuned(tmp_path / "steps", {12: (0.01, 0.02), 240: (0.02, 0.08)})
+    table = causes_tables.comparisons(known(folder))
+    assert table.rows[0][4] == pytest.approx((0.5 * 0.25) ** 0.5) and table.rows[0][7] == "2 of 2"
+    assert "pairs of one θ0, which say nothing of other seeds" in table.notes[0]
+    alone = fine_tuned(tmp_path / "alone", {12: (0.01,), 240: (0.02,)})
+    row = causes_tables.comparisons(known(alone)).rows[0]
+    assert row[4] == pytest.approx(0.5) and np.isnan(row[5]) and row[8] is None  # type: ignore[call-overload]
+    same = fine_tuned(tmp_path / "same", {12: (0.0, 0.01), 240: (0.02, 0.02)})
+    assert causes_tables.comparisons(known(same)).rows[0][4:8] == [None, None, None, "2 of 2"]
+
+
+def test_replaced_pictures_are_compared_with_none(tmp_path: Path) -> None:
+    names = ("d1", "d2", "d1-start-50", "d2-start-50", "d2-d1-25")
+    path = made(tmp_path / "replaced", names, 10)
+    found = several_runs.comparisons(known(path.parent))
+    told = {(one.setting.tasks, one.against.tasks) for one in found}
+    assert ("d1-start-50 + d2-start-50", "d1 + d2") in told and ("d1 + d2-d1-25", "d1 + d2") in told
+    assert all(one.cause == "data" for one in found)
+
+
+@pytest.mark.parametrize(
+    ("seed", "more", "problem"),
+    [(0, "", "has seed 0"), (1, "[finetune]\nsteps = 9\n", "finetune.steps is 9")],
+)
+def test_runs_of_one_name_differ_by_their_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int, more: str, problem: str
+) -> None:
+    first = fine_tuned(tmp_path / "a" / "steps", {12: (0.1,)})
+    second = fine_tuned(tmp_path / "b" / "steps", {12: (0.1,)}, seed=seed)
+    with (second / "config.toml").open("a") as file:
+        file.write(more)
+    assert cli.main(["causes", str(first), str(second)]) == 2
+    error = capsys.readouterr().err
+    assert problem in error and error.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -273,6 +273,10 @@ def test_a_revision_that_was_never_committed_is_said(run: Path, capsys: pytest.C
     assert "nobody else can build that program again" in capsys.readouterr().err
 
 
+def recorded_as(folder: Path, name: str) -> None:
+    reference.store(replace(reference.read("demo", folder), name=name), folder)
+
+
 def job(root: Path, script: str, lines: str) -> None:
     """A clone whose jobs write down what they were told."""
     (root / "jobs").mkdir(exist_ok=True)
@@ -282,13 +286,30 @@ def job(root: Path, script: str, lines: str) -> None:
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
+def test_runs_within_a_folder_of_the_job_are_found(
+    run: Path, reproduce: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name has "_" for what parts the words of a path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RUN", raising=False)
+    recorded_as(run.parent, "demo_causes_epochs_0")
+    inner = 'mkdir -p runs/reproduced "$RUN"_causes; cp -r run "$RUN"; cp -r run "$RUN"_causes/'
+    job(tmp_path, "paper.sh", f"{inner}epochs-0")
+    code, out, _ = reproduce("demo")
+    assert code == 0 and out.count("verdict: reproduced, bit for bit") == 2
+    shutil.rmtree(tmp_path / "runs")
+    job(tmp_path, "paper.sh", f"{inner}epochs-1")
+    code, _, err = reproduce("demo")
+    assert code == 2 and "demo_causes_epochs_0" in err and "does not exist" in err
+
+
 def test_without_a_run_the_job_runs_first(
     run: Path, reproduce: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All recorded runs of the job are compared, each with the one of its name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RUN", raising=False)
-    shutil.copy(run.parent / "demo.json", run.parent / "demo_more.json")
+    recorded_as(run.parent, "demo_more")
     job(tmp_path, "paper.sh", 'mkdir -p runs/reproduced; cp -r run "$RUN"; cp -r run "$RUN"_more')
     code, out, err = reproduce("demo")
     assert code == 0 and out.count("verdict: reproduced, bit for bit") == 2
@@ -352,12 +373,14 @@ def test_papers_name_the_recorded_runs_of_their_jobs(made: Path, monkeypatch: py
     assert not coverage.table("tau_jp").notes or reference.of_job("tau_jp")
     recorded = reference.read("demo", made.parent)
     (made.parent / "of_papers").mkdir()
-    for name in ("tau_jp", "tau_jp_figure3"):
-        reference.store(replace(recorded, name=name), made.parent / "of_papers")
+    for name, finished in (("tau_jp", "02"), ("tau_jp_figure3", "02"), ("tau_jp_more", "03")):
+        again = replace(recorded, name=name, finished=f"2026-01-{finished}T03:09:25Z")
+        reference.store(again, made.parent / "of_papers")
     monkeypatch.setattr(reference, "RECORDED", made.parent / "of_papers")
-    first, second = coverage.table("tau_jp").notes
-    assert "reproduce tau_jp`" in first and "reproduce tau_jp_figure3`" in second
-    assert "of 2026-01-02 (revision 0123" in first and not coverage.table("bases").notes
+    command, together, later = coverage.table("tau_jp").notes
+    assert "reproduce tau_jp`" in command and not coverage.table("bases").notes
+    assert together.startswith("Of 2026-01-02 (revision 0123")
+    assert together.endswith(": `tau_jp`, `tau_jp_figure3`.") and later.endswith(": `tau_jp_more`.")
 
 
 def test_references_are_in_the_package() -> None:

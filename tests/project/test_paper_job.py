@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -141,6 +143,32 @@ def test_findings_are_made_again_with_other_seeds(tmp_path: Path) -> None:
     assert said(ONLY="nothing")[-1].startswith("jobs/seeds.sh: ONLY names nothing; expected tau_jp")
 
 
+def test_causes_pair_models_of_equal_steps_and_no_model_twice(tmp_path: Path) -> None:
+    """jobs/causes.sh names every pair: fine-tunings of one order, each as often as causes.toml has it."""
+    python = tmp_path / "venv" / "bin" / "python"
+    (tmp_path / "jobs").mkdir()
+    python.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "jobs" / "causes.sh", tmp_path / "jobs")
+    (tmp_path / "jobs" / "common.sh").write_text(
+        'set -euo pipefail\nvenv=venv\nmeasure() { mkdir -p "$2"; printf "%s\\t" "$@"; echo; }\n')
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    command = ["bash", str(tmp_path / "jobs" / "causes.sh")]
+    done = subprocess.run(command, env={"PATH": os.environ["PATH"], "EPOCHS": "1 10"}, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    told = {Path(words[1]).name: "\t".join(words) for words in map(str.split, done.stdout.splitlines())
+            if words[0].startswith("papers/")}
+    pairs = {name: re.findall(r'"([^"+]+)\+([^"+]+)"', line) for name, line in told.items()}
+    shipped = tomllib.loads((ROOT / "jobs/papers/cross_task_linearity/causes.toml").read_text("utf-8"))
+    times = shipped["variants"]["seeds"]
+    assert shipped["data"]["pairs"] == [f"d1-{k}+d2-{k}" for k in range(1, times + 1)] and not pairs["epochs-10"]
+    assert pairs["steps"] == [(f"d1-{k}", f"d2-{k}") for k in range(1, 2 * times + 1)]  # of two numbers of steps
+    assert "variants.steps=[12,\t120]" in told["steps"]
+    assert len(pairs["replaced"]) == 9 * times and pairs["replaced"][0] == ("d1-1", "d2-1")
+    assert ("d1-start-75-3", "d2-start-75-3") in pairs["replaced"] and ("d1-3", "d2-d1-75-3") in pairs["replaced"]
+
+
 def test_a_run_goes_on_with_the_models_that_it_began_with(tree: Path) -> None:
     finished(tree / "runs" / "quickstart")
     run = tree / "runs" / "papers" / "bases"
@@ -177,7 +205,7 @@ def test_a_paper_measures_before_it_shows(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(ROOT)
     assert paper.names() == PAPERS
     runs: set[str] = set()
-    for command in paper.commands(name, [], {}):
+    for command in paper.commands(name, [], {"QUICKSTART": ""}):  # whether one is finished in this clone or not
         words = command.words
         if words[1] == "jobs/measure.sh":
             assert Path(words[2]) in [path.relative_to(ROOT) for path in experiments.SHIPPED]

@@ -97,16 +97,21 @@ def table(paper: str, linked: bool = False) -> Table:
             f"[{recorded}]({FINDINGS}/{item.recorded})" if linked and recorded else recorded,
         ]
         result.rows.append(row)
-    result.notes = [_recorded(name) for name in reference.of_job(paper)]
+    result.notes = _recorded(paper)
     return result
 
 
-def _recorded(name: str) -> str:
-    run = reference.read(name)
-    return (
-        f"`taugrid_analysis reproduce {name}` compares another run with that of {run.finished[:10]}"
-        f" (revision {run.revision}; {run.machine})."
-    )
+def _recorded(paper: str) -> list[str]:
+    """The recorded runs of the paper's job, those together that one program made on one machine and day."""
+    made: dict[str, list[str]] = {}
+    for name in reference.of_job(paper):
+        run = reference.read(name)
+        how = f"{run.finished[:10]} (revision {run.revision}; {run.machine})"
+        made.setdefault(how, []).append(f"`{name}`")
+    if not made:
+        return []
+    compares = f"`taugrid_analysis reproduce {paper}` measures again, and compares with these recorded runs."
+    return [compares, *(f"Of {how}: {', '.join(names)}." for how, names in made.items())]
 
 
 def tables() -> list[Table]:

@@ -62,8 +62,8 @@ def add(commands: Any) -> None:
         dest="name",
         metavar="NAME",
         required=True,
-        help="quickstart, a paper as jobs/paper.sh has it, or that and the rest of a further run's name, such"
-        " as tangent_space_random",
+        help="quickstart, a paper as jobs/paper.sh has it, or that and the rest of a further run's name, with"
+        " _ for / and -, such as tangent_space_random or cross_task_linearity_causes_epochs_0",
     )
     for command in (reproduce, record):
         command.add_argument(
@@ -106,7 +106,7 @@ def _reproduce(options: argparse.Namespace) -> int:
         root = _root()
         if code := _job(root, options.name, place):
             return code
-        paths = [root / (place + kept.name.removeprefix(options.name)) for kept in recorded]
+        paths = [_place(root, place, kept.name.removeprefix(options.name)) for kept in recorded]
     codes = [_compare(kept, path, options) for kept, path in zip(recorded, paths, strict=True)]
     return max(codes)
 
@@ -123,6 +123,16 @@ def _compare(recorded: Any, path: Path, options: argparse.Namespace) -> int:
     else:  # no line of headings above nothing
         print("\n".join([table.title, *(f"  {note}" for note in table.notes)]))
     return 0 if compared.agrees else 1
+
+
+def _place(root: Path, place: str, rest: str) -> Path:
+    """The run folder that the job made for a recorded run: its name has "_" where a path has "/" or "-"."""
+    path = root / (place + rest)
+    for run in sorted((*path.parent.glob("*/*/results.h5"), *path.parent.glob("*/results.h5"))):
+        further = run.parent.relative_to(path.parent).as_posix().removeprefix(Path(place).name)
+        if further.translate(str.maketrans("/-", "__")) == rest:
+            return run.parent
+    return path
 
 
 def _root() -> Path:
