@@ -4,14 +4,15 @@
 # What docs/findings found in seed 0, which chose the default model, again with SEEDS="1 2", which chose nothing: the
 # quickstart, each paper's default runs but cross-task linearity's, every merging method, λ of the penalty. Ends with means
 # over these seeds. Four hours on two quiet cores, a night on busy ones; run it again to go on. ONLY="tau_jp bases" takes
-# these parts alone, of: tau_jp, attention_only, tangent_space, bases, merging, penalty, causes. RANKS as in paper.sh.
+# these parts alone, of: tau_jp, attention_only, tangent_space, bases, merging, penalty, causes; causes alone does without the
+# quickstart. RANKS as in paper.sh.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source jobs/common.sh
 read -ra seeds <<<"${SEEDS:-1 2}"
 read -ra only <<<"${ONLY:-tau_jp attention_only tangent_space bases merging penalty}"
 
 for seed in "${seeds[@]}"; do
-  measure experiments/quickstart "runs/quickstart_seed$seed" --set "run.seed=$seed"
+  [ "${only[*]}" = causes ] || measure experiments/quickstart "runs/quickstart_seed$seed" --set "run.seed=$seed"
   for part in "${only[@]}"; do
     case "$part" in
       tau_jp | attention_only | tangent_space | bases) SEED="$seed" bash jobs/paper.sh "$part" ;;
@@ -36,7 +37,7 @@ means() {
   "$venv/bin/python" -m taugrid_analysis seeds "${runs[@]}" "${words[@]}"
 }
 if [ "${#seeds[@]}" -lt 2 ]; then exit 0; fi # one seed has no mean
-means runs/quickstart "" addition differences disentanglement
+[ "${only[*]}" = causes ] || means runs/quickstart "" addition differences disentanglement
 for part in "${only[@]}"; do
   case "$part" in
     tau_jp) means runs/papers/tau_jp "" addition differences negation penalty tau_jp
@@ -49,6 +50,12 @@ for part in "${only[@]}"; do
       for form in "runs/penalty_sweep_seed${seeds[0]}"/*/; do  # a form and its λ each
         means runs/penalty_sweep "/$(basename "$form")" penalty
       done ;;
-    causes) ;; # its own tables are above
+    causes)
+      runs=()
+      for seed in "${seeds[@]}"; do
+        mapfile -t -O "${#runs[@]}" runs < <(ls -dv "runs/causes_seed$seed"/{epochs-*,steps,replaced,separate,barrier-*})
+      done
+      echo "== runs/causes, seeds ${seeds[*]}"
+      "$venv/bin/python" -m taugrid_analysis causes "${runs[@]}" ;;
   esac
 done

@@ -138,8 +138,13 @@ def test_findings_are_made_again_with_other_seeds(tmp_path: Path) -> None:
     assert ("-m taugrid_analysis seeds runs/papers/tau_jp_seed1_figure3 runs/papers/tau_jp_seed2_figure3"
             " --table continuation --table pair_addition") in means
     assert not any("_seed0" in line for line in means)
-    assert [line for line in said(SEEDS="3", ONLY="causes") if "causes" in line] == [
-        f"jobs/causes.sh SEED=3 RUN={tmp_path}/runs/causes_seed3"]
+    assert said(SEEDS="3", ONLY="causes") == [f"jobs/causes.sh SEED=3 RUN={tmp_path}/runs/causes_seed3"]
+    folders = ("epochs-2", "epochs-10", "replaced", "separate", "steps")
+    for seed in (3, 4):
+        for name in (*folders, "barrier-0", "start", "other", "figures"):
+            (tmp_path / "runs" / f"causes_seed{seed}" / name).mkdir(parents=True)
+    every_run = (f"runs/causes_seed{seed}/{name}" for seed in (3, 4) for name in ("barrier-0", *folders))
+    assert said(SEEDS="3 4", ONLY="causes")[-1] == f"-m taugrid_analysis causes {' '.join(every_run)}"
     assert said(ONLY="nothing")[-1].startswith("jobs/seeds.sh: ONLY names nothing; expected tau_jp")
 
 

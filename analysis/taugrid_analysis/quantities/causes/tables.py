@@ -97,9 +97,9 @@ def comparisons(known: Sequence[Setting]) -> Table:
             Column("run"),
             Column("setting"),
             Column("against"),
-            Column("ratio", 2, significant=True),
-            Column("low", 2, significant=True),
-            Column("high", 2, significant=True),
+            Column("ratio", 3, significant=True),
+            Column("low", 3, significant=True),
+            Column("high", 3, significant=True),
             Column("less in"),
             Column("p", 4, least=True),
         ],
@@ -152,9 +152,10 @@ def barrier(runs: Sequence[Run]) -> Table:
             kind = "signed" if signed else "absolute"
             numbers = [published.explained().get(name), fit.value, fit.low, fit.high, fit.slope]
             table.rows.append([kind, name, *numbers])
-    sizes = ", ".join(f"{cloud.run}: {len(cloud.delta)}" for cloud in clouds)
+    sizes = sorted({len(cloud.delta) for cloud in clouds})
+    each = " to ".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1])))
     table.notes += [
-        f"{len(clouds)} θ0, {sum(len(cloud.delta) for cloud in clouds)} pairs ({sizes}).",
+        f"{len(clouds)} θ0, {sum(len(cloud.delta) for cloud in clouds)} pairs, {each} of each θ0.",
         "δ = αL(θ₁) + (1−α)L(θ₂) − L(αθ₁ + (1−α)θ₂), v = θ₁ − θ₂; λ_max of the Hessian at θ0, of two tasks"
         " the mean of |λ_max|, at least that of their mean loss. low, high: of"
         f" 95 % of {several_runs.DRAWS:,} bootstrap draws over θ0s and, within each, over models.",
