@@ -168,6 +168,11 @@ class Compared:
     less: int  # in how many samples it is less
     samples: int
 
+    @property
+    def p(self) -> float | None:
+        """Of a ratio of 1; None of one sample."""
+        return self.ratio.p if self.ratio is not None and self.samples > 1 else None
+
 
 def comparisons(known: Sequence[Setting]) -> list[Compared]:
     """Each setting against the one without its cause, where that was measured."""

@@ -105,15 +105,14 @@ def comparisons(known: Sequence[Setting]) -> Table:
         ],
     )
     compared = several_runs.comparisons(known)
-    several = [one for one in compared if one.ratio is not None and one.samples > 1]
-    chances = dict(zip(map(id, several), holm([one.ratio.p for one in several if one.ratio]), strict=True))
+    chances = iter(holm([one.p for one in compared if one.p is not None]))
     for one in compared:
         title = TITLES[one.cause]
         numbers = [one.ratio.value, one.ratio.low, one.ratio.high] if one.ratio else [None] * 3
         table.rows.append(
             [
                 *[one.cause, one.setting.run, title(one.setting), title(one.against), *numbers],
-                *[f"{one.less} of {one.samples}", chances.get(id(one))],
+                *[f"{one.less} of {one.samples}", None if one.p is None else next(chances)],
             ]
         )
     if table.rows:
