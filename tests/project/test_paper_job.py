@@ -156,7 +156,7 @@ def test_causes_pair_models_of_equal_steps_and_no_model_twice(tmp_path: Path) ->
     shutil.copy(ROOT / "jobs" / "causes.sh", tmp_path / "jobs")
     (tmp_path / "jobs" / "common.sh").write_text(
         'set -euo pipefail\nvenv=venv\nmeasure() { mkdir -p "$2"; printf "%s\\t" "$@"; echo; }\n')
-    python.write_text("#!/bin/sh\n")
+    python.write_text("#!/bin/sh\necho figure 11: drawn.png\n")
     python.chmod(0o755)
     command = ["bash", str(tmp_path / "jobs" / "causes.sh")]
     done = subprocess.run(command, env={"PATH": os.environ["PATH"], "EPOCHS": "1 10"}, capture_output=True, text=True,

@@ -170,7 +170,7 @@ class Compared:
 
     @property
     def p(self) -> float | None:
-        """Of a ratio of 1; None of one sample."""
+        """p of a ratio of 1; None where one sample is all there is."""
         return self.ratio.p if self.ratio is not None and self.samples > 1 else None
 
 
