@@ -18,11 +18,11 @@ constexpr int upper = 16;  // bits
 constexpr std::int64_t line = 32;  // numbers
 
 float wide(std::uint16_t x) { return std::bit_cast<float>(std::uint32_t{x} << upper); }
+float wide(float x) { return x; }
 
 /// As of float32 (subtract.cpp): a processor reads a few streams faster than one.
-template <std::size_t Count>
-bool subtract(const std::uint16_t* const* tuned, const std::uint16_t* start, float* const* out,
-              std::int64_t n) {
+template <std::size_t Count, class Start>
+bool subtract(const std::uint16_t* const* tuned, const Start* start, float* const* out, std::int64_t n) {
   constexpr std::int64_t ahead = 2048 / Count;
   std::array<const std::uint16_t*, Count> x;
   std::array<float*, Count> to;
@@ -56,14 +56,9 @@ bool subtract(const std::uint16_t* const* tuned, const std::uint16_t* start, flo
   return *std::max_element(largest.begin(), largest.end()) < detail::infinity;
 }
 
-}  // namespace
-
-void widen(const std::uint16_t* x, float* out, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = wide(x[i]);
-}
-
-bool subtract(std::span<const std::uint16_t* const> tuned, const std::uint16_t* start,
-              std::span<float* const> out, std::int64_t n) {
+template <class Start>
+bool subtract_all(std::span<const std::uint16_t* const> tuned, const Start* start,
+                  std::span<float* const> out, std::int64_t n) {
   bool finite = true;
   std::size_t t = 0;
   static_assert(side_by_side == 4);
@@ -79,6 +74,22 @@ bool subtract(std::span<const std::uint16_t* const> tuned, const std::uint16_t* 
     default:
       return finite;
   }
+}
+
+}  // namespace
+
+void widen(const std::uint16_t* x, float* out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = wide(x[i]);
+}
+
+bool subtract(std::span<const std::uint16_t* const> tuned, const std::uint16_t* start,
+              std::span<float* const> out, std::int64_t n) {
+  return subtract_all(tuned, start, out, n);
+}
+
+bool subtract(std::span<const std::uint16_t* const> tuned, const float* start, std::span<float* const> out,
+              std::int64_t n) {
+  return subtract_all(tuned, start, out, n);
 }
 
 bool narrow(const float* x, std::uint16_t* out, std::int64_t n) {

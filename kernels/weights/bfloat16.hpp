@@ -16,6 +16,9 @@ void widen(const std::uint16_t* x, float* out, std::int64_t n);
 /// pages; whether all of it is finite. θ0 null: 0.
 bool subtract(std::span<const std::uint16_t* const> tuned, const std::uint16_t* start,
               std::span<float* const> out, std::int64_t n);
+/// The same of a θ0 in float32, which is there.
+bool subtract(std::span<const std::uint16_t* const> tuned, const float* start, std::span<float* const> out,
+              std::int64_t n);
 
 /// The nearest number of each, of two the even one, and one NaN for all (IEEE 754, as LibTorch has it);
 /// whether all are finite.

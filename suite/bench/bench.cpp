@@ -147,8 +147,8 @@ std::vector<Case> all_cases(const Fixture& fixture) {
   for (const auto& some :
        {weight_cases(fixture), model_cases(fixture), hessian_cases(fixture), net_cases(fixture),
         text_cases(fixture), experiment_cases(fixture), linearity_cases(fixture), merging_cases(fixture),
-        unit_cases(fixture), out_of_core_cases(fixture), network_cases(fixture), storage_cases(fixture),
-        device_cases(fixture)}) {
+        unit_cases(fixture), out_of_core_cases(fixture), stage_cases(fixture), network_cases(fixture),
+        storage_cases(fixture), device_cases(fixture)}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -65,6 +65,8 @@ std::vector<Case> merging_cases(const Fixture& fixture);
 std::vector<Case> unit_cases(const Fixture& fixture);
 /// Cases with more task vectors than the bound on memory holds.
 std::vector<Case> out_of_core_cases(const Fixture& fixture);
+/// Cases of models that are held a stage at a time.
+std::vector<Case> stage_cases(const Fixture& fixture);
 /// Cases of reading and writing.
 std::vector<Case> storage_cases(const Fixture& fixture);
 /// Cases of two ranks or more: what their network does.

@@ -233,6 +233,7 @@ const std::map<std::string, std::string> later_keys = {
     {"space", "\"full\""},
     {"calibration", "0.0"},
     {"knots_exclude", "[\"embed\", \"wte\", \"wpe\", \"shared\", \"lm_head\"]"},
+    {"in_memory", "\"whole\""},
     {"lora_rank", "8"},
     {"lora_alpha", "8.0"},
     {"lora_modules", "[]"},

@@ -67,6 +67,8 @@ class Experiment {
 
   /// Files beside the study's on which its numbers depend.
   virtual std::vector<std::filesystem::path> inputs() const { return {}; }
+  /// Whether it is measured where models are held a stage at a time ([model] in_memory).
+  virtual bool runs_by_stages() const { return false; }
   /// Whether a run of this experiment has no others.
   virtual bool alone() const { return false; }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "suite/error.hpp"
+
 namespace taugrid::experiments {
 
 namespace {
@@ -43,6 +45,9 @@ Experiments make_experiments(config::Config& config, const Study& study) {
   for (const auto& each : all) {  // all are asked, so that all sections are known
     auto experiment = each.maker(config, study);
     if (!experiment) continue;
+    if (study.model.by_stages() && !experiment->runs_by_stages())
+      throw InputError("model.in_memory is \"stages\", and [" + each.name +
+                       "] takes whole models; expected \"whole\", or a run without this section");
     if (experiment->alone()) {
       alone = each.name;
       experiments.clear();

@@ -53,6 +53,18 @@ at::Tensor random_outputs(const Study& study, std::size_t t, std::int64_t n) {
   return at::randn({n, study.readouts.of(t).width(study.model.encoder())}).to(study.device);
 }
 
+/// The shape of a stage's output, of n inputs.
+std::vector<std::int64_t> shape_between_stages(const models::Encoder& encoder, const models::Given& given) {
+  std::vector<std::int64_t> shape;
+  const auto embed = [&](const models::Blocks<autodiff::Counted>& p) {
+    auto h = encoder.run_to(0, p, given);
+    shape = h.shape;
+    return h;
+  };
+  autodiff::count(encoder.layout(), embed, autodiff::Meter::Pass::value);
+  return shape;
+}
+
 Rehearsal add_numbers(std::int64_t n) {
   const auto mine = at::zeros({n}), theirs = at::ones({n});
   return {[mine, theirs] { mine.add_(theirs); }, number(n)};
@@ -95,6 +107,32 @@ Tally& Tally::gathers_outputs(std::size_t t, std::int64_t inputs, std::int64_t t
 
 Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
   return forward_apart(t, inputs, times).gathers_outputs(t, inputs, times);
+}
+
+Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs,
+                        std::int64_t batch, std::int64_t rounds, double flops) {
+  const auto& cost = study_->model.cost();
+  passes("forward", inputs, batch, models, flops, cost.passing(),
+         [study = study_](const comm::Communicator&, std::int64_t n, std::int64_t) {
+           return rehearse_stage(*study, n);
+         });
+  goes_through(number(rounds * (1 + std::ssize(tasks))) * study_->model.file_bytes());
+  return holds(study::StageWeights::most_bytes(*study_, models) +
+               4 * number(models * share(inputs) / rounds) * cost.passing());
+}
+
+schedule::Rehearsal rehearse_stage(const Study& study, std::int64_t inputs) {
+  const auto& encoder = study.model.encoder();
+  const models::Given given{study.model.random_batch(inputs)};
+  const auto h = at::randn(shape_between_stages(encoder, given)).to(study.device);
+  models::Blocks<at::Tensor> blocks;
+  for (const auto& block : encoder.layout().blocks())
+    blocks.push_back(block.stage == 1 ? at::randn(block.shape).mul_(1e-2).to(study.device) : at::Tensor());
+  return {[&encoder, given, h, blocks] {
+            const at::NoGradGuard no_grad;
+            encoder.part(1, blocks, h, given, models::Reach::whole);
+          },
+          number(inputs) * study.model.cost().forward() / encoder.stages()};
 }
 
 Tally& Tally::forward_apart(std::size_t t, std::int64_t inputs, std::int64_t times) {
@@ -227,6 +265,8 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
   const auto begun = load_.work.size();
   const double flops = load_.flops;
   const auto passes_of_models = [&]() -> Tally& {
+    if (study_->model.by_stages())
+      return edited_by_stages(edit.tasks, models, n).gathers_outputs(b, n, models);
     switch (edit.kind) {
       case Kind::start:
         return linear ? reads(features_bytes(*study_, b)) : forward(b, n, models);
@@ -257,6 +297,13 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
     if (load_.work[i].kind != schedule::gathers_of_ranks) load_.work[i].calls *= left;
   load_.flops = flops + left * (load_.flops - flops);
   return *this;
+}
+
+Tally& Tally::edited_by_stages(const std::vector<std::size_t>& tasks, std::int64_t models,
+                               std::int64_t inputs) {
+  const auto at_once = study::StageWeights::inputs_at_once(*study_), all = models * share(inputs);
+  return by_stages(tasks, models, inputs, study_->settings.evaluation_batch,
+                   std::max<std::int64_t>(1, (all + at_once - 1) / at_once), study_->model.cost().forward());
 }
 
 Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,
@@ -291,8 +338,10 @@ Tally& Tally::vectors(const std::string& name, const std::vector<std::size_t>& t
 }
 
 Tally& Tally::visit(const std::string& name, const std::vector<std::size_t>& tasks) {
-  if (tasks.size() <= study_->vectors.kept()) return vectors(name, tasks);
-  load_.bytes_read += static_cast<double>(static_cast<std::int64_t>(tasks.size())) * theta_bytes();
+  const bool by_stages = study_->model.by_stages();
+  if (!by_stages && tasks.size() <= study_->vectors.kept()) return vectors(name, tasks);
+  goes_through(by_stages ? number(1 + std::ssize(tasks)) * study_->model.file_bytes()
+                         : number(std::ssize(tasks)) * theta_bytes());
   return holds(4 * static_cast<double>(static_cast<std::int64_t>(tasks.size()) *
                                        study_->vectors.block_of(tasks.size(), 1)));
 }
@@ -307,10 +356,12 @@ Tally& Tally::sample(std::size_t t, Split split, std::int64_t n, std::int64_t at
   return *this;
 }
 
-Tally& Tally::reads(double bytes) {
+Tally& Tally::goes_through(double bytes) {
   load_.bytes_read += bytes;
-  return holds_beside(bytes);
+  return *this;
 }
+
+Tally& Tally::reads(double bytes) { return goes_through(bytes).holds_beside(bytes); }
 
 Tally& Tally::holds_beside(double bytes) {
   load_.held += bytes;

@@ -65,6 +65,11 @@ class Tally {
   /// held already.
   Tally& edited(const study::Edit& edit, std::size_t b, Split split, std::int64_t n, std::int64_t times = 1);
 
+  /// Passes of so many models of these tasks' vectors over `inputs` inputs, `batch` at a time, where models
+  /// are held a stage at a time and all of them made `rounds` times: `flops` an input.
+  Tally& by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs,
+                   std::int64_t batch, std::int64_t rounds, double flops);
+
   /// Batch norm's statistics of `models` models edited by these tasks' vectors, where the regime's are
   /// computed again, by each rank of the group. edited() counts them.
   Tally& statistics(const std::string& regime, const std::vector<std::size_t>& tasks, std::int64_t models);
@@ -75,6 +80,8 @@ class Tally {
   /// A sample, drawn once and kept; where it exceeds the bound, `at_once` of its points, by default
   /// evaluation_batch.
   Tally& sample(std::size_t t, Split split, std::int64_t n, std::int64_t at_once = 0);
+  /// Bytes read and let go.
+  Tally& goes_through(double bytes);
   /// Bytes read and held meanwhile.
   Tally& reads(double bytes);
   /// Bytes held beside all else.
@@ -95,6 +102,7 @@ class Tally {
 
  private:
   void add(schedule::Work work, double all_flops, double bytes);
+  Tally& edited_by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs);
   Tally& gathers_outputs(std::size_t t, std::int64_t inputs, std::int64_t times);
   Tally& exchange(const char* kind, std::int64_t numbers, std::int64_t times);
   std::int64_t share(std::int64_t n) const { return comm::rows_a_rank(n, ranks_); }
@@ -105,6 +113,9 @@ class Tally {
   schedule::Load load_;
   double held_ = 0;  // of holds()
 };
+
+/// One stage of a model that is held a stage at a time, for so many inputs.
+schedule::Rehearsal rehearse_stage(const Study& study, std::int64_t inputs);
 
 /// Flops of the Gram matrices of one call of Tally::gram's computation: `recorded` points, `rows` of them as
 /// rows. For each logit the gradients of activations and weights (F each), and their inner products.

@@ -215,13 +215,17 @@ void write_checkpoint(const std::filesystem::path& folder, const Encoder& encode
 }
 
 std::string fingerprint(const State& state) {
-  auto hash = fnv_start;
-  for (const auto* tensor : {&state.theta, &state.buffers}) {
-    if (!tensor->defined()) continue;
-    const auto bytes = tensor->detach().to(at::kCPU).contiguous();
-    hash = fnv1a(bytes.const_data_ptr(), bytes.nbytes(), hash);
-  }
-  return hexadecimal(hash);
+  Fingerprint print;
+  for (const auto* tensor : {&state.theta, &state.buffers})
+    if (tensor->defined()) print.add(*tensor);
+  return print.text();
 }
+
+void Fingerprint::add(const at::Tensor& numbers) {
+  const auto bytes = numbers.detach().to(at::kCPU).contiguous();
+  hash_ = fnv1a(bytes.const_data_ptr(), bytes.nbytes(), hash_);
+}
+
+std::string Fingerprint::text() const { return hexadecimal(hash_); }
 
 }  // namespace taugrid::models

@@ -157,6 +157,15 @@ class Encoder : public Stages<at::Tensor>,
     }
     return features(p, std::move(h), x, reach);
   }
+  /// One step of encode(): the embedding (part 0), stage `part`, or the features (L + 1), of the last stage
+  /// as much as `reach` says. `h` is what the part before gave. `p` needs the blocks of this stage alone,
+  /// where no stage uses another's.
+  template <class T>
+  T part(int part, const Blocks<T>& p, T h, const Given& x, Reach reach) const {
+    if (part == 0) return embed(p, x);
+    if (part > stages()) return features(p, std::move(h), x, reach);
+    return stage(part, p, std::move(h), x, part == stages() ? reach : Reach::whole);
+  }
   /// As encode(); `visit(l, h)` sees all of every stage's output, l = 0 … L.
   template <class T>
   T visit(const Blocks<T>& p, const Given& x, const std::function<void(int, const T&)>& see) const {

@@ -83,6 +83,9 @@ struct Readout {
   /// where Batch::scored says.
   bool reads_places() const { return kind == Kind::sequences || kind == Kind::text || kind == Kind::choices; }
 
+  /// Whether the output is made with blocks of θ, those of the vocabulary.
+  bool reads_vocabulary() const { return !is_features() && !(reads_places() && weight.defined()); }
+
   /// The output [n, width] of features z [n, width of the features] of the model at `p`, for the inputs x.
   template <class T>
   T output(const Encoder& encoder, const Blocks<T>& p, const T& z, const Batch& x) const {

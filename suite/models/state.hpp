@@ -5,7 +5,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string>
+
+#include "suite/hash.hpp"
 
 namespace taugrid::models {
 
@@ -21,5 +24,15 @@ struct State {
 
 /// A short text that differs whenever the state does (64-bit FNV-1a of its bytes, hexadecimal).
 std::string fingerprint(const State& state);
+
+/// The same of numbers that come part by part.
+class Fingerprint {
+ public:
+  void add(const at::Tensor& numbers);
+  std::string text() const;
+
+ private:
+  std::uint64_t hash_ = fnv_start;
+};
 
 }  // namespace taugrid::models

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "suite/comm/device.hpp"
+#include "suite/ledger/tally.hpp"
 #include "suite/machine/machine.hpp"
 #include "suite/schedule/run_folder.hpp"
 #include "suite/study/regime.hpp"
@@ -125,16 +126,22 @@ std::map<std::string, schedule::Work> typical_work(const std::vector<const WorkU
   return typical;
 }
 
+/// A gradient; where models are held a stage at a time, which train none, a stage.
+Rehearsal rehearse_model(const Study& study, std::int64_t inputs) {
+  return study.model.by_stages() ? ledger::rehearse_stage(study, inputs)
+                                 : training::rehearse_gradient(study, inputs);
+}
+
 /// How much longer a gradient takes with all cores at work than alone.
 double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
   if (ranks < 2) return 1;
-  auto call = training::rehearse_gradient(study, inputs);
+  auto call = rehearse_model(study, inputs);
   while (computing_seconds(study.device, call.run) > patience / 2 && inputs > 1)
-    call = training::rehearse_gradient(study, inputs /= 2);
+    call = rehearse_model(study, inputs /= 2);
   const double again = computing_seconds(study.device, call.run);  // the first pays what is paid once
   const auto runs = std::clamp(static_cast<int>(patience / again), 1, 50);
   std::vector<Rehearsal> calls;
-  while (std::ssize(calls) < ranks) calls.push_back(training::rehearse_gradient(study, inputs));
+  while (std::ssize(calls) < ranks) calls.push_back(rehearse_model(study, inputs));
   const auto work = [&](const Rehearsal& rehearsal, std::barrier<>& together) {
     rehearsal.run();
     together.arrive_and_wait();
@@ -228,7 +235,7 @@ double process_seconds() {
 
 // Pictures are mapped: their pages are shared by the ranks of a host, and given up when memory is short.
 double study_bytes(const Study& study) {
-  double bytes = 4 * static_cast<double>(study.model.layout().size());
+  double bytes = study.model.by_stages() ? 0 : 4 * static_cast<double>(study.model.layout().size());
   for (std::size_t t = 0; t < study.tasks.with_control(); ++t) {
     for (const auto split : {study::Split::train, study::Split::validation, study::Split::test}) {
       const auto& samples = study.tasks.data(t).split(split);
@@ -258,7 +265,7 @@ Profile calibrate(const comm::Runtime& runtime, const Study& study,
   }
   profile.model_parameters = study.model.layout().size();
 
-  training::rehearse_gradient(study, 1).run();  // what the libraries load when they are first used
+  rehearse_model(study, 1).run();  // what the libraries load when they are first used
   const double taken = study.device.is_cuda() ? comm::gpu_memory_in_use() : resident_bytes();
   profile.process_bytes = std::max(0.0, taken - study_bytes(study));
   measure_files(runtime, profile);

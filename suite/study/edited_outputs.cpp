@@ -60,6 +60,11 @@ void EditedOutputs::each(const Edit& edit, std::size_t b, Split split, std::int6
   const at::NoGradGuard no_grad;
   if (edit.is_linear()) return each_of_linear(edit, b, split, n, visit);
   const auto points = sample(edit, b, split, n).points;
+  if (study_.model.by_stages()) {
+    StageWeights weights(study_);
+    weights.add(edit);
+    return study_.evaluation.outputs_by_stages(group_, weights, b, points, visit);
+  }
   study_.edits.each(edit, [&](std::int64_t k, const models::State& state) {
     visit(k, study_.evaluation.output(group_, state, b, points));
   });

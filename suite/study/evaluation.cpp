@@ -10,29 +10,96 @@
 
 namespace taugrid::study {
 
+/// A rank's part of some points, and where what is found of them goes.
+struct Evaluation::Shard {
+  const comm::Communicator& group;
+  const Points& points;
+  Range share;
+  at::Tensor order;  // undefined for pictures, which come as they are
+  std::int64_t width, batch;
+  at::TensorOptions options;
+
+  std::int64_t batches() const { return (share.count + batch - 1) / batch; }
+  /// The numbers of the points of a batch.
+  at::Tensor which(std::int64_t i) const {
+    const auto begin = i * batch, m = std::min(batch, share.count - begin);
+    if (order.defined()) return order.narrow(0, begin, m);
+    return at::arange(share.begin + begin, share.begin + begin + m, at::kLong);
+  }
+  models::Batch inputs(std::int64_t i) const {
+    const auto begin = i * batch;
+    return order.defined() ? points.some(which(i))
+                           : points.part(share.begin + begin, std::min(batch, share.count - begin));
+  }
+  /// As many rows on each rank.
+  at::Tensor rows() const {
+    return at::zeros({comm::rows_a_rank(points.size(), group.size()), width}, options);
+  }
+  void put(const at::Tensor& found, std::int64_t i, at::Tensor& rows) const {
+    if (order.defined())
+      rows.index_copy_(0, (which(i) - share.begin).to(rows.device()), found.to(at::kFloat));
+    else
+      rows.narrow(0, i * batch, found.size(0)).copy_(found);
+  }
+  at::Tensor gathered(const at::Tensor& rows, const char* what) const {
+    if (group.size() == 1) return rows;
+    return group.all_gather(rows, what).narrow(0, 0, points.size()).clone();
+  }
+};
+
+Evaluation::Shard Evaluation::shard_of(const comm::Communicator& group, std::int64_t width,
+                                       const Points& points) const {
+  const auto share = group.share_of(points.size());
+  return {group,
+          points,
+          share,
+          points.by_length(share.begin, share.count),
+          width,
+          settings_.evaluation_batch,
+          at::TensorOptions(at::kFloat).device(model_.device())};
+}
+
 template <class F>
 at::Tensor Evaluation::by_shards(const comm::Communicator& group, std::int64_t width, const Points& points,
                                  const char* what, F&& f) const {
   const at::NoGradGuard no_grad;
-  const auto n = points.size();
-  const auto share = group.share_of(n);
-  // As many rows on each rank.
-  auto mine = at::zeros({comm::rows_a_rank(n, group.size()), width},
-                        at::TensorOptions(at::kFloat).device(model_.device()));
-  const auto order = points.by_length(share.begin, share.count);
-  for (std::int64_t i = 0; i < share.count; i += settings_.evaluation_batch) {
-    const auto m = std::min(settings_.evaluation_batch, share.count - i);
-    if (!order.defined()) {
-      mine.narrow(0, i, m).copy_(f(points.part(share.begin + i, m).to(compute_type()),
-                                   at::arange(share.begin + i, share.begin + i + m, at::kLong)));
-      continue;
+  const auto shard = shard_of(group, width, points);
+  auto rows = shard.rows();
+  for (std::int64_t i = 0; i < shard.batches(); ++i)
+    shard.put(f(shard.inputs(i).to(compute_type()), shard.which(i)), i, rows);
+  return shard.gathered(rows, what);
+}
+
+void Evaluation::outputs_by_stages(const comm::Communicator& group, const StageWeights& weights,
+                                   std::size_t t, const Points& points, const Visit& visit) const {
+  const at::NoGradGuard no_grad;
+  const auto& encoder = model_.encoder();
+  const auto& readout = readouts_.of(t);
+  const auto shard = shard_of(group, readout.width(encoder), points);
+  const auto together = weights.models_at_once(shard.share.count);
+  const auto batches = std::max<std::int64_t>(1, weights.inputs_at_once() / shard.batch);
+  for (std::int64_t first = 0; first < weights.size(); first += together) {
+    const Range models = {first, std::min(together, weights.size() - first)};
+    std::vector<at::Tensor> rows;
+    for (std::int64_t k = 0; k < models.count; ++k) rows.push_back(shard.rows());
+    for (std::int64_t i = 0; i < shard.batches(); i += batches) {
+      std::vector<models::Given> some;
+      for (auto j = i; j < std::min(i + batches, shard.batches()); ++j)
+        some.push_back({shard.inputs(j).to(compute_type())});
+      const StageWeights::Pass pass = {models, models::Reach::read, readout.reads_vocabulary(),
+                                       compute_type()};
+      weights.run(
+          pass, some, [](int) {},
+          [&](int part, std::int64_t k, std::size_t b, const at::Tensor& h,
+              const models::Blocks<at::Tensor>& p) {
+            if (part < weights.last_part()) return;
+            shard.put(readout.output(encoder, p, h, some[b].batch), i + static_cast<std::int64_t>(b),
+                      rows[static_cast<std::size_t>(k - first)]);
+          });
     }
-    const auto which = order.narrow(0, i, m);
-    const auto rows = f(points.some(which).to(compute_type()), which).to(at::kFloat);
-    mine.index_copy_(0, (which - share.begin).to(mine.device()), rows);
+    for (std::int64_t k = 0; k < models.count; ++k)
+      visit(first + k, shard.gathered(rows[static_cast<std::size_t>(k)], "gathering outputs"));
   }
-  if (group.size() == 1) return mine;
-  return group.all_gather(mine, what).narrow(0, 0, n).clone();
 }
 
 at::Tensor Evaluation::output(const comm::Communicator& group, const models::State& state, std::size_t t,

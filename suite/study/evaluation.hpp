@@ -6,9 +6,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
 #include "suite/comm/communicator.hpp"
 #include "suite/study/points.hpp"
 #include "suite/study/readouts.hpp"
+#include "suite/study/stage_weights.hpp"
 
 namespace taugrid::study {
 
@@ -36,6 +39,12 @@ class Evaluation {
   at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, std::size_t t,
                      const Points& points) const;
 
+  /// As output() of each model of `weights`, in their order; `visit(k, z)`. Several go together through a
+  /// part of the model, as memory allows.
+  using Visit = std::function<void(std::int64_t k, const at::Tensor& z)>;
+  void outputs_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
+                         const Points& points, const Visit& visit) const;
+
   /// What f(x; θ) says on points of task t, `most` tokens at most; with τ [P] what f(x; θ) + J(x)τ says, J at
   /// θ. On the host, on all ranks.
   Said said(const comm::Communicator& group, const models::State& state, const at::Tensor& tau, std::size_t t,
@@ -45,6 +54,8 @@ class Evaluation {
   template <class T>
   at::Tensor say(const models::Blocks<T>& p, const models::Given& x, std::size_t t, const at::Tensor& labels,
                  std::int64_t most) const;
+  struct Shard;
+  Shard shard_of(const comm::Communicator& group, std::int64_t width, const Points& points) const;
   template <class F>
   at::Tensor by_shards(const comm::Communicator& group, std::int64_t width, const Points& points,
                        const char* what, F&& f) const;

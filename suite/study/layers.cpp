@@ -79,6 +79,21 @@ double Layers::numbers() const {
   return all;
 }
 
+at::Tensor Layers::feature_of(int l, at::Tensor h, const models::Batch& batch) const {
+  const auto& encoder = model_.encoder();
+  if (h.dim() == 3 && encoder.answers_in_line()) {
+    const auto places = batch.in_line();  // of answers: what is read of a text is its last token's
+    h = l > encoder.stages() ? h.select(1, 0) : h.narrow(1, places, h.size(1) - places);
+  }
+  if (of_decoder(encoder) && (encoder.decodes(l) || l > encoder.stages())) {
+    if (h.dim() == 3) h = h.narrow(1, 0, 1);
+  } else if (batch.text() && h.dim() == 3) {  // [n, tokens, d]
+    const auto weights = models::mean_weights(batch, h.options()).unsqueeze(2);
+    h = of_decoder(encoder) ? (h * weights).sum(1) : h * weights.ne(0);
+  }
+  return h.flatten(1).to(at::kFloat);
+}
+
 template <class T, class Part>
 void Layers::visit(const models::Blocks<T>& blocks, const models::State& state, const models::Batch& batch,
                    const See& see, const Part& part) const {
@@ -87,20 +102,7 @@ void Layers::visit(const models::Blocks<T>& blocks, const models::State& state, 
   std::size_t k = 0;
   const auto look = [&](int l, const T& h) {
     if (k == layers_.size() || layers_[k].number != l) return;
-    auto feature = part(h);
-    const auto& encoder = model_.encoder();
-    if (feature.dim() == 3 && encoder.answers_in_line()) {
-      const auto places = batch.in_line();  // of answers: what is read of a text is its last token's
-      feature =
-          l > encoder.stages() ? feature.select(1, 0) : feature.narrow(1, places, feature.size(1) - places);
-    }
-    if (of_decoder(encoder) && (encoder.decodes(l) || l > encoder.stages())) {
-      if (feature.dim() == 3) feature = feature.narrow(1, 0, 1);
-    } else if (batch.text() && feature.dim() == 3) {  // [n, tokens, d]
-      const auto weights = models::mean_weights(batch, feature.options()).unsqueeze(2);
-      feature = of_decoder(encoder) ? (feature * weights).sum(1) : feature * weights.ne(0);
-    }
-    see(k++, feature.flatten(1).to(at::kFloat));
+    see(k++, feature_of(l, part(h), batch));
   };
   look(last(model_), model_.encoder().visit(blocks, given, std::function<void(int, const T&)>(look)));
 }
@@ -109,6 +111,22 @@ void Layers::outputs(const models::State& state, const models::Batch& batch, con
   const at::NoGradGuard no_grad;
   const auto theta = state.theta.to(evaluation_.compute_type());
   visit(model_.layout().views(theta), state, batch, see, [](const at::Tensor& h) { return h; });
+}
+
+void Layers::outputs_by_stages(const StageWeights& weights, const models::Batch& batch,
+                               const std::function<void(int)>& before, const SeeAll& see) const {
+  const auto type = evaluation_.compute_type();
+  const std::vector<models::Given> given = {{batch.to(type)}};
+  std::vector<at::Tensor> features;
+  std::size_t layer = 0;
+  weights.run({{0, weights.size()}, models::Reach::whole, false, type}, given, before,
+              [&](int part, std::int64_t, std::size_t, const at::Tensor& h, const auto&) {
+                if (layer == layers_.size() || layers_[layer].number != part) return;
+                features.push_back(feature_of(part, h, batch));
+                if (std::ssize(features) < weights.size()) return;
+                see(layer++, features);
+                features.clear();
+              });
 }
 
 void Layers::tangents(const at::Tensor& tau, const models::Batch& batch, const See& see) const {

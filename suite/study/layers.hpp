@@ -43,10 +43,17 @@ class Layers {
   using See = std::function<void(std::size_t k, const at::Tensor& feature)>;
   /// One pass: f(x; θ).
   void outputs(const models::State& state, const models::Batch& batch, const See& see) const;
+  /// One pass of all models of `weights`: `see(k, features)` for the k-th chosen layer, of each model in
+  /// their order. `before(part)` is called before each part of the model.
+  using SeeAll = std::function<void(std::size_t k, const std::vector<at::Tensor>& features)>;
+  void outputs_by_stages(const StageWeights& weights, const models::Batch& batch,
+                         const std::function<void(int)>& before, const SeeAll& see) const;
   /// One pass: J(x)τ at θ0, of every layer.
   void tangents(const at::Tensor& tau, const models::Batch& batch, const See& see) const;
 
  private:
+  /// What is compared of the output h of layer l of a batch: float32 [n, numbers].
+  at::Tensor feature_of(int l, at::Tensor h, const models::Batch& batch) const;
   template <class T, class Part>
   void visit(const models::Blocks<T>& blocks, const models::State& state, const models::Batch& batch,
              const See& see, const Part& part) const;

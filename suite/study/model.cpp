@@ -5,8 +5,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "kernels/weights/weights.hpp"
 #include "suite/data/packed.hpp"
 #include "suite/error.hpp"
 #include "suite/models/registry.hpp"
@@ -48,34 +50,58 @@ void require_memory(const Settings& settings, const models::Encoder& encoder) {
                      std::to_string(static_cast<std::int64_t>(host_memory() / (1 << 30))));
 }
 
+void require_runs_by_stages(const Settings& settings, const models::Encoder& encoder) {
+  if (encoder.buffers().size() > 0 || encoder.decodes(encoder.stages()))
+    throw InputError("model.in_memory is \"stages\", and the model " + settings.model.string() + " is a " +
+                     encoder.architecture() +
+                     ", whose stages share what they compute with; expected \"whole\"");
+}
+
 }  // namespace
 
-models::Checkpoint Model::read(const Settings& settings, InputFiles& files, bool& stand_in) {
+models::Checkpoint Model::read(const Settings& settings, InputFiles& files) {
   models::Checkpoint checkpoint;
   const auto read = [&] {
-    checkpoint = settings.random_init ? models::read_architecture(settings.model)
-                                      : models::read_checkpoint(settings.model);
+    const bool values = !settings.random_init && !settings.by_stages;
+    checkpoint = values ? models::read_checkpoint(settings.model) : models::read_architecture(settings.model);
     if (settings.random_init) require_memory(settings, *checkpoint.encoder);
+    if (settings.by_stages) {
+      // It is there or missing; a fine-tuned model may come later, and is waited for.
+      models::open_weights(settings.model, *checkpoint.encoder);
+      start_file_ = std::make_unique<const ThetaFile>(settings.model, *checkpoint.encoder, settings.model);
+      checkpoint.notes = start_file_->notes();
+    }
     std::string state = settings.random_init ? "architecture found" : "found";
     for (const auto& note : checkpoint.notes) state += "; " + note;
     return state;
   };
-  stand_in = !files.read("model", settings.model, read, "; work is counted as for CLIP ViT-B/32");
+  std::string instead = "; work is counted as for CLIP ViT-B/32";
+  if (files.is_dry_run()) {
+    try {
+      checkpoint = models::read_architecture(settings.model);
+      instead = "; work is counted by its config.json";
+    } catch (const InputError&) {  // read() says what is wrong
+    }
+  }
+  is_there_ = files.read("model", settings.model, read, instead);
+  stand_in_ = !checkpoint.encoder;
   // Hugging Face's own defaults: the shape of CLIP ViT-B/32.
-  if (stand_in)
+  if (stand_in_)
     checkpoint.encoder = models::make_encoder(R"({"model_type": "clip_vision_model"})", "stand-in");
   return checkpoint;
 }
 
 Model::Model(const Settings& settings, InputFiles& files, at::Device device)
     : seed_(settings.seed),
+      by_stages_(settings.by_stages),
       drawn_by_open_clip_(settings.drawn_by_open_clip),
       device_(device),
-      checkpoint_(read(settings, files, stand_in_)),
+      checkpoint_(read(settings, files)),
       name_(settings.random_init ? "random" : "pretrained"),
       decoded_(decoded_of(settings, encoder())),
       tokens_(tokens_of(settings, encoder())),
       cost_(encoder(), tokens_, decoded_) {
+  if (by_stages_ && !stand_in_) require_runs_by_stages(settings, encoder());
   const int last = encoder().stages() + 1;
   if (settings.first_stage > last && !stand_in_)
     throw InputError("finetune.first_stage is " + std::to_string(settings.first_stage) + "; the model " +
@@ -87,14 +113,44 @@ Model::Model(const Settings& settings, InputFiles& files, at::Device device)
                      "; expected a CLIPVisionModelWithProjection, which alone is drawn so");
   auto& state = checkpoint_.state;
   if (!files.is_dry_run() && settings.random_init) state = random_state();
-  if (!files.is_dry_run()) fingerprint_ = models::fingerprint(state);
+  if (!files.is_dry_run())
+    fingerprint_ = by_stages_ ? start_file_->fingerprint(layout()) : models::fingerprint(state);
   state = state.to(device_);
 }
 
 const models::State& Model::start() const {
+  if (by_stages_)
+    throw InputError(
+        "model.in_memory is \"stages\", and what this run measures takes θ0 whole; expected \"whole\"");
   // A model that is only counted with is now measured: any values will do.
   if (!checkpoint_.state.theta.defined()) checkpoint_.state = random_state();
   return checkpoint_.state;
+}
+
+at::Tensor Model::start_block(std::size_t block) const {
+  if (!by_stages_) return layout().views(theta0())[block];
+  const auto& there = layout().blocks()[block];
+  const auto numbers = at::empty({there.count}, at::kFloat);
+  start_file_->read(layout(), {there.offset, there.count}, numbers);
+  return numbers.view(there.shape).to(device_);
+}
+
+double Model::norm() const {
+  if (!by_stages_) return weights::norm(theta0());
+  weights::GramSum sum(1, layout().size());
+  constexpr std::int64_t at_once = 1 << 20;
+  const auto size = (at_once + sum.step() - 1) / sum.step() * sum.step();
+  const auto numbers = at::empty({std::min(size, layout().size())}, at::kFloat);
+  for (std::int64_t begin = 0; begin < layout().size(); begin += size) {
+    const auto some = numbers.narrow(0, 0, std::min(size, layout().size() - begin));
+    start_file_->read(layout(), {begin, some.size(0)}, some);
+    sum.add(begin, {{&some, 1}});
+  }
+  return std::sqrt(sum.gram().item<double>());
+}
+
+double Model::file_bytes() const {
+  return start_file_ ? static_cast<double>(start_file_->bytes()) : 2.0 * static_cast<double>(layout().size());
 }
 
 models::Batch Model::random_batch(std::int64_t n) const {

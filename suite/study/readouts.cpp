@@ -26,10 +26,11 @@ models::Readout frozen_words(const data::Head& head, const Model& model, bool co
                           .cap = encoder.logit_cap()};
   if (counted) return readout;
   const auto words = head.tokens.to(model.device());
-  const auto theta = model.layout().views(model.theta0());
-  readout.weight = theta[static_cast<std::size_t>(encoder.vocabulary_block())].index_select(0, words).clone();
-  if (const auto bias = encoder.vocabulary_bias(); bias >= 0)
-    readout.bias = theta[static_cast<std::size_t>(bias)].index_select(0, words).flatten().clone();
+  const auto rows = [&](int block) {
+    return model.start_block(static_cast<std::size_t>(block)).index_select(0, words).clone();
+  };
+  readout.weight = rows(encoder.vocabulary_block());
+  if (const auto bias = encoder.vocabulary_bias(); bias >= 0) readout.bias = rows(bias).flatten();
   return readout;
 }
 
@@ -57,7 +58,7 @@ models::Readout readout_of_answers(const data::Task& task, const Model& model, b
   }
   if (frozen)
     readout.weight = counted ? at::zeros({1, 1}).expand({readout.vocabulary, encoder.width()})
-                             : model.layout().views(model.theta0())[block].clone();
+                             : model.start_block(block).clone();
   return readout;
 }
 

@@ -30,6 +30,7 @@ struct Settings {
 
   std::filesystem::path model;
   bool random_init = false;
+  bool by_stages = false;           ///< θ stays in its files, and becomes float32 a stage at a time
   bool drawn_by_open_clip = false;  ///< how a θ0 at random is drawn: as open_clip does, or as Hugging Face
   /// What becomes of buffers when a model is edited: "recompute" over training points of the edited tasks;
   /// "average", as θ: β0 + Σ α(β − β0), variances at least 0; or "keep", θ0's.

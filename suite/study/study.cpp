@@ -14,10 +14,32 @@
 
 namespace taugrid::study {
 
+namespace {
+
+/// Before a file is read: what is held a stage at a time is measured alone.
+const Settings& checked(const Settings& settings) {
+  if (!settings.by_stages) return settings;
+  const auto refuse = [](const std::string& what) {
+    throw InputError("model.in_memory is \"stages\", and " + what + ", or \"whole\"");
+  };
+  if (settings.random_init) refuse("model.init is \"random\"; expected \"pretrained\"");
+  for (const auto& name : settings.regimes) {
+    if (settings.trains(name))
+      refuse("finetune.regimes trains " + name + "; expected regimes that finetune.given names");
+    if (regime(name).linear) refuse("finetune.regimes: " + name + " is linear; expected others");
+  }
+  if (settings.first_stage > 0)
+    refuse(fmt::format("finetune.first_stage is {}; expected 0", settings.first_stage));
+  if (settings.trains_heads) refuse("[heads] trains on whole models; expected a run without this section");
+  return settings;
+}
+
+}  // namespace
+
 Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks_on_host)
     : device(on),
       settings(read_settings(config, files)),
-      bound(MemoryBound::of(settings.memory, on, ranks_on_host)),
+      bound(MemoryBound::of(checked(settings).memory, on, ranks_on_host)),
       model(settings, files, on),
       tasks(settings, model, files),
       readouts(settings, model, tasks, files.is_dry_run()),

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/weights/bfloat16.hpp"
 #include "kernels/weights/subtract.hpp"
 #include "suite/error.hpp"
 #include "suite/store/input_file.hpp"
@@ -64,6 +65,36 @@ at::Tensor numbers_of(const store::TensorFolder& file, const Piece& piece, at::T
   return copy.narrow(0, from, count);
 }
 
+const std::uint16_t* halves_of(const at::Tensor& x) {
+  return static_cast<const std::uint16_t*>(x.const_data_ptr());
+}
+constexpr const std::uint16_t* no_start = nullptr;
+
+enum class Subtracted { not_yet, some_not_finite, all_finite };
+
+/// τ = θ − start into `out` from its number `to` on, where all θ have a type that kernels read as it is.
+Subtracted subtract_on_host(const std::vector<at::Tensor>& theta, const at::Tensor& start,
+                            std::span<const at::Tensor> out, std::int64_t to) {
+  const auto type = theta.front().scalar_type();
+  if (type != at::kFloat && type != at::kBFloat16) return Subtracted::not_yet;
+  std::vector<const float*> numbers;
+  std::vector<const std::uint16_t*> halves;
+  std::vector<float*> tau;
+  for (std::size_t i = 0; i < theta.size(); ++i) {
+    if (theta[i].scalar_type() != type || !out[i].is_cpu()) return Subtracted::not_yet;
+    tau.push_back(out[i].mutable_data_ptr<float>() + to);
+    if (type == at::kFloat) {
+      numbers.push_back(theta[i].const_data_ptr<float>());
+    } else {
+      halves.push_back(halves_of(theta[i]));
+    }
+  }
+  const auto* from = start.const_data_ptr<float>();
+  const bool finite = type == at::kFloat ? weights::subtract(numbers, from, tau, start.numel())
+                                         : weights::subtract(halves, from, tau, start.numel());
+  return finite ? Subtracted::all_finite : Subtracted::some_not_finite;
+}
+
 }  // namespace
 
 ThetaFile::ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder,
@@ -95,6 +126,35 @@ void ThetaFile::require_finite(const at::Tensor& tau, const autodiff::Parameter&
   throw InputError(file_.file_of(parameter.name).string() + ": " + parameter.name + " holds NaN or infinity");
 }
 
+void ThetaFile::read(const autodiff::Layout& layout, Range range, const at::Tensor& out) const {
+  const at::NoGradGuard no_grad;
+  at::Tensor copy;
+  each_piece(layout, range, [&](const Piece& piece) {
+    const auto theta = numbers_of(file_, piece, copy);
+    auto part = out.narrow(0, piece.begin - range.begin, piece.count);
+    if (theta.scalar_type() == at::kBFloat16) {
+      auto* to = part.mutable_data_ptr<float>();
+      const auto* from = halves_of(theta);
+      if (weights::subtract({&from, 1}, no_start, {&to, 1}, piece.count)) return;
+    } else {
+      part.copy_(theta);
+    }
+    require_finite(part, piece.parameter);
+  });
+}
+
+std::string ThetaFile::fingerprint(const autodiff::Layout& layout) const {
+  constexpr std::int64_t at_once = 1 << 20;
+  const auto numbers = at::empty({std::min(at_once, layout.size())}, at::kFloat);
+  models::Fingerprint print;
+  for (std::int64_t begin = 0; begin < layout.size(); begin += at_once) {
+    const auto some = numbers.narrow(0, 0, std::min(at_once, layout.size() - begin));
+    read(layout, {begin, some.size(0)}, some);
+    print.add(some);
+  }
+  return print.text();
+}
+
 at::Tensor ThetaFile::whole(const autodiff::Layout& layout, const at::Tensor& start) const {
   auto all = at::empty_like(start);
   const ThetaFile* self = this;
@@ -106,24 +166,15 @@ void ThetaFile::differences(std::span<const ThetaFile* const> files, const autod
                             const at::Tensor& start, Range range, std::span<const at::Tensor> out) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> theta(files.size()), copies(files.size());
-  std::vector<const float*> tuned(files.size());
-  std::vector<float*> tau(files.size());
   each_piece(layout, range, [&](const Piece& piece) {
     const auto to = piece.begin - range.begin;
-    bool as_they_are = true;
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      theta[i] = numbers_of(files[i]->file_, piece, copies[i]);
-      as_they_are &= theta[i].scalar_type() == at::kFloat && out[i].is_cpu();
-      if (!as_they_are) continue;
-      tuned[i] = theta[i].const_data_ptr<float>();
-      tau[i] = out[i].mutable_data_ptr<float>() + to;
-    }
-    if (as_they_are &&
-        weights::subtract(tuned, start.const_data_ptr<float>() + piece.begin, tau, piece.count))
-      return;
+    for (std::size_t i = 0; i < files.size(); ++i) theta[i] = numbers_of(files[i]->file_, piece, copies[i]);
+    const auto from = start.narrow(0, to, piece.count);
+    const auto each = subtract_on_host(theta, from, out, to);
+    if (each == Subtracted::all_finite) return;
     for (std::size_t i = 0; i < files.size(); ++i) {
       auto delta = out[i].narrow(0, to, piece.count);
-      if (!as_they_are) delta.copy_(theta[i].to(at::kFloat)).sub_(start.narrow(0, piece.begin, piece.count));
+      if (each == Subtracted::not_yet) delta.copy_(theta[i].to(at::kFloat)).sub_(from);
       files[i]->require_finite(delta, piece.parameter);
     }
   });

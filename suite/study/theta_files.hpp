@@ -23,7 +23,7 @@ namespace taugrid::study {
 /// A model's folder, and the model that is taken from it: θ0 or another.
 struct Begun {
   std::filesystem::path folder;
-  at::Tensor start;         ///< [P]
+  at::Tensor start;         ///< [P]; undefined where it is read part by part
   std::string fingerprint;  ///< of the start, which the folder must have begun at; empty: at any
   std::string of;           ///< the start's folder, for messages
 };
@@ -35,6 +35,8 @@ class ThetaFile {
   ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder,
             const std::filesystem::path& of);
 
+  const std::vector<std::string>& notes() const { return file_.notes(); }
+  std::uint64_t bytes() const { return file_.bytes(); }
   /// Whether its name is still that of the file that was opened.
   bool current() const { return file_.current(); }
   /// Throws InputError where it began at another model.
@@ -45,9 +47,15 @@ class ThetaFile {
   /// Whether its numbers are float32, and lie where such numbers are read.
   bool is_read_in_place() const { return read_in_place_; }
 
+  /// θ*[range] into `out` [range.count], float32 on the host. Throws InputError where not all is finite.
+  void read(const autodiff::Layout& layout, Range range, const at::Tensor& out) const;
+  /// The fingerprint of a model without buffers.
+  std::string fingerprint(const autodiff::Layout& layout) const;
+
   /// θ* − start [P], on the start's device.
   at::Tensor whole(const autodiff::Layout& layout, const at::Tensor& start) const;
-  /// θ*[range] − start[range] of each file into `out`, [range.count] each, on the device of both.
+  /// θ*[range] − start of each file into `out`, [range.count] each, on the device of both; `start`
+  /// [range.count] is the start's part.
   static void differences(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                           const at::Tensor& start, Range range, std::span<const at::Tensor> out);
 

@@ -28,7 +28,7 @@ void Vectors::check_given(bool dry_run) const {
   if (!dry_run) check_given_start();
   const auto& of = settings_.model;
   std::optional<ThetaFile> start;  // one that is drawn has no file
-  if (!settings_.random_init) start.emplace(of, model_.encoder(), of);
+  if (!settings_.random_init && model_.is_there()) start.emplace(of, model_.encoder(), of);
   for (const auto& name : settings_.given) {
     for (const auto t : tasks_.all()) {
       const auto folder = checkpoint_folder(name, t);
@@ -44,8 +44,14 @@ void Vectors::check_given(bool dry_run) const {
 void Vectors::check_given_start() const {
   const auto pretrained = settings_.checkpoints / "pretrained";
   if (!std::filesystem::exists(pretrained / "model.safetensors")) return;
-  const auto start = models::read_checkpoint(pretrained).state;
-  if (start.theta.sizes() != model_.theta0().sizes() || models::fingerprint(start) != model_.fingerprint()) {
+  const auto print = [&] {
+    if (model_.by_stages()) {
+      const auto& of = settings_.model;
+      return ThetaFile(pretrained, model_.encoder(), of).fingerprint(model_.layout());
+    }
+    return models::fingerprint(models::read_checkpoint(pretrained).state);
+  };
+  if (print() != model_.fingerprint()) {
     throw InputError(pretrained.string() + ": is not the model " + settings_.model.string() +
                      ", so its fine-tuned models make no task vectors of it");
   }
@@ -196,7 +202,7 @@ void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& t
   // Parts of a vector, one after another, do not drive out whole ones where memory cannot hold those of all
   // tasks.
   const bool part = range.count < model_.layout().size() && !all_kept();
-  if (tasks.size() > kept() || (part && !are_kept(regime, tasks)))
+  if (model_.by_stages() || tasks.size() > kept() || (part && !are_kept(regime, tasks)))
     return visit_from(begun(regime, tasks), range, align, visitor);
   std::vector<at::Tensor> blocks;
   for (const auto t : tasks) blocks.push_back(vector(regime, t).narrow(0, range.begin, range.count));
@@ -211,8 +217,8 @@ bool Vectors::visit_files(const std::string& regime, const std::vector<std::size
 
 bool Vectors::visit_files(const std::vector<Begun>& models, Range range, std::int64_t align,
                           const weights::StretchVisitor& visitor) const {
+  if (model_.by_stages() || model_.device().is_cuda()) return false;
   const auto& start = model_.theta0();
-  if (!start.is_cpu()) return false;
   const auto files = open_all(models);
   const auto& layout = model_.layout();
   std::vector<const ThetaFile*> bare;
@@ -235,7 +241,7 @@ bool Vectors::visit_files(const std::vector<Begun>& models, Range range, std::in
     if (blocks.empty()) blocks = at::empty({std::ssize(bare), align}, start.options()).unbind();
     std::vector<at::Tensor> tau;
     for (const auto& block : blocks) tau.push_back(block.narrow(0, 0, count));
-    ThetaFile::differences(bare, layout, start, {begin, count}, tau);
+    ThetaFile::differences(bare, layout, start.narrow(0, begin, count), {begin, count}, tau);
     visitor(begin, {tau});
   }
   return true;
@@ -248,9 +254,10 @@ std::vector<Begun> Vectors::begun(const std::string& regime, const std::vector<s
 }
 
 std::vector<Begun> Vectors::of_theta0(const std::vector<std::filesystem::path>& folders) const {
+  const auto theta0 = model_.by_stages() ? at::Tensor() : model_.theta0();
   std::vector<Begun> models;
   for (const auto& folder : folders)
-    models.push_back({folder, model_.theta0(), model_.fingerprint(), settings_.model.string()});
+    models.push_back({folder, theta0, model_.fingerprint(), settings_.model.string()});
   return models;
 }
 
@@ -281,8 +288,14 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
   std::vector<const ThetaFile*> bare;
   for (const auto& file : files) bare.push_back(file.get());
   const auto size = block_of(models.size(), align);
-  auto blocks =
-      at::empty({static_cast<std::int64_t>(models.size()), size}, model_.theta0().options()).unbind();
+  const auto on_device = at::TensorOptions(at::kFloat).device(model_.device());
+  auto blocks = at::empty({static_cast<std::int64_t>(models.size()), size}, on_device).unbind();
+  const auto start_of = [&](const Begun& model, Range part) {
+    if (model.start.defined()) return model.start.narrow(0, part.begin, part.count);
+    const auto start = at::empty({part.count}, at::kFloat);
+    model_.start_file().read(model_.layout(), part, start);
+    return start.to(model_.device());
+  };
   ReadInOrder order(bare, model_.layout(), range);
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     order.reach(begin);
@@ -295,8 +308,8 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
       while (some < weights::side_by_side && i + some < bare.size() &&
              models[i + some].start.is_same(models[i].start))
         ++some;
-      ThetaFile::differences({&bare[i], some}, model_.layout(), models[i].start, {begin, count},
-                             {&blocks[i], some});
+      ThetaFile::differences({&bare[i], some}, model_.layout(), start_of(models[i], {begin, count}),
+                             {begin, count}, {&blocks[i], some});
     }
     visitor(begin, blocks);
   }

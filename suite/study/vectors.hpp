@@ -53,6 +53,10 @@ class Vectors {
   /// τ [P] of task t, on the device; the latest are kept. Throws InputError, naming the folder, where the
   /// checkpoint is missing, of another architecture or of another θ0.
   at::Tensor vector(const std::string& regime, std::size_t t) const;
+  /// Task t's fine-tuned model, which began at θ0 and is read part by part. Throws as vector().
+  std::shared_ptr<const ThetaFile> file(const std::string& regime, std::size_t t) const {
+    return open_all(begun(regime, {t})).front();
+  }
   /// β* − β0 [B] of the buffers; undefined where the model has none.
   at::Tensor buffers(const std::string& regime, std::size_t t) const;
   /// Σ τ [P] over these tasks, in their order; the last one is kept.

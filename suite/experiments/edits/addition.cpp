@@ -34,6 +34,8 @@ class Addition final : public Experiment {
  public:
   Addition(const Study& study, std::vector<double> alpha) : Experiment(study), alpha_(std::move(alpha)) {}
 
+  bool runs_by_stages() const override { return true; }
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       const auto edit = Edit::sum(name, study_.tasks.all(), alpha_);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "suite/error.hpp"
@@ -51,10 +52,16 @@ void LayerProducts::pass(const models::State& state, const at::Tensor& tau, cons
   layers_.outputs(state, batch, [&](std::size_t l, const at::Tensor& f) { see(l, f - seen.start[l]); });
 }
 
-at::Tensor LayerProducts::mixed_products(std::size_t l, const at::Tensor& c, const Seen& seen, std::size_t i,
-                                         std::size_t j) const {
-  const auto rows = at::stack({seen.single.at(i)[l], seen.single.at(j)[l], seen.start[l], c}, 1);
+at::Tensor LayerProducts::mixed_products(std::size_t l, const at::Tensor& c, const at::Tensor& a,
+                                         const at::Tensor& b, const at::Tensor& start) const {
+  const auto rows = at::stack({a, b, start, c}, 1);
   return products_of_layer(layers_, l, rows.narrow(1, 3, 1), rows).squeeze(2);
+}
+
+at::Tensor LayerProducts::frame_products(std::size_t l, const at::Tensor& a, const at::Tensor& b,
+                                         const at::Tensor& start) const {
+  const auto rows = at::stack({a, b, start}, 1);
+  return products_of_layer(layers_, l, rows, rows);
 }
 
 LayerProducts::Features LayerProducts::single(std::size_t k, double c, const models::Batch& batch,
@@ -71,19 +78,20 @@ LayerProducts::Features LayerProducts::single(std::size_t k, double c, const mod
 }
 
 void LayerProducts::frame_of(const Features& a, const Features& b, const Seen& seen, at::Tensor frame) const {
-  for (std::size_t l = 0; l < a.size(); ++l) {
-    const auto rows = at::stack({a[l], b[l], seen.start[l]}, 1);
-    frame.select(2, static_cast<std::int64_t>(l)).copy_(products_of_layer(layers_, l, rows, rows));
-  }
+  for (std::size_t l = 0; l < a.size(); ++l)
+    frame.select(2, static_cast<std::int64_t>(l)).copy_(frame_products(l, a[l], b[l], seen.start[l]));
 }
 
 void LayerProducts::mix(std::size_t p, const at::Tensor& mixing, const models::Batch& batch, Seen& seen,
                         at::Tensor frame, at::Tensor mixed) const {
   const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
-  frame_of(seen.single.at(i), seen.single.at(j), seen, std::move(frame));
+  const auto &a = seen.single.at(i), &b = seen.single.at(j);
+  frame_of(a, b, seen, std::move(frame));
   const auto see = [&](std::int64_t k) {
     return [&, k](std::size_t l, const at::Tensor& c) {
-      mixed.select(2, static_cast<std::int64_t>(l)).select(2, k).copy_(mixed_products(l, c, seen, i, j));
+      mixed.select(2, static_cast<std::int64_t>(l))
+          .select(2, k)
+          .copy_(mixed_products(l, c, a[l], b[l], seen.start[l]));
     };
   };
   if (linear_) {
@@ -97,6 +105,82 @@ void LayerProducts::mix(std::size_t p, const at::Tensor& mixing, const models::B
   study_.edits.each(Edit::terms(regime_, {i, j}, mixing), [&](std::int64_t k, const models::State& state) {
     pass(state, {}, batch, seen, see(k));
   });
+}
+
+/// Numbers of models, as StageWeights counts them.
+struct LayerProducts::Models {
+  study::StageWeights weights;
+  std::int64_t start = 0;
+  struct Mixture {
+    std::int64_t first, second;  ///< what is mixed
+    Range mixed;
+  };
+  std::vector<Mixture> pairs = {};              // in the order of the task's pairs
+  std::vector<std::vector<Mixture>> sums = {};  // by λ, likewise
+  std::vector<Mixture> negations = {};          // by λ; θ0 is what is mixed
+  std::int64_t passes = 0, edit_passes = 0;
+};
+
+LayerProducts::Models LayerProducts::models_by_stages(std::size_t t) const {
+  Models models = {study::StageWeights(study_)};
+  auto& weights = models.weights;
+  models.start = weights.add(Edit::start());
+  const auto pairs = study_.tasks.pairs_of(t);
+  const auto of_pairs = [&](double c, const at::Tensor& mixing) {
+    std::map<std::size_t, std::int64_t> single;
+    if (!pairs.empty())
+      for (const auto k : models_of(t)) single[k] = weights.add(Edit::one(regime_, k, {c}));
+    std::vector<Models::Mixture> all;
+    for (const auto p : pairs) {
+      const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
+      const auto first = weights.add(Edit::terms(regime_, {i, j}, mixing));
+      all.push_back({single.at(i), single.at(j), {first, mixing.size(0)}});
+    }
+    return all;
+  };
+  const auto weight = at::tensor(alpha_, at::kDouble);
+  models.pairs = of_pairs(1, at::stack({weight, 1 - weight}, 1));
+  models.passes = weights.size() - 1;
+  for (const double lambda : lambda_) {
+    models.sums.push_back(of_pairs(2 * lambda, at::full({1, 2}, lambda, at::kDouble)));
+    const auto more = weights.add(Edit::one(regime_, t, {lambda}));
+    models.negations.push_back({more, weights.add(Edit::one(regime_, t, {-lambda})), {}});
+  }
+  models.edit_passes = weights.size() - 1 - models.passes;
+  return models;
+}
+
+void LayerProducts::compare_by_stages(std::size_t t, const Models& models, const models::Batch& batch,
+                                      const std::function<at::Tensor(const std::string&)>& part,
+                                      const std::function<void(int)>& before) const {
+  const auto pairs = study_.tasks.pairs_of(t);
+  layers_.outputs_by_stages(models.weights, batch, before, [&](std::size_t l, const Features& features) {
+    const auto layer = static_cast<std::int64_t>(l);
+    const auto of = [&](std::int64_t model) { return features[static_cast<std::size_t>(model)]; };
+    const auto start = of(models.start);
+    const auto moved = [&](std::int64_t model) { return of(model) - start; };
+    const auto compare = [&](const Models::Mixture& mixture, const at::Tensor& frame,
+                             const at::Tensor& mixed) {
+      const auto a = moved(mixture.first), b = moved(mixture.second);
+      frame.copy_(frame_products(l, a, b, start));
+      for (std::int64_t k = 0; k < mixture.mixed.count; ++k)
+        mixed.select(2, k).copy_(mixed_products(l, moved(mixture.mixed.begin + k), a, b, start));
+    };
+    const auto of_layer = [&](const std::string& name) { return part(name).select(2, layer); };
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+      const auto name = study_.tasks.pair_name(pairs[p]);
+      compare(models.pairs[p], of_layer("frame/" + name), of_layer("mixed/" + name));
+      for (std::size_t k = 0; k < models.sums.size(); ++k) {
+        const auto lambda = static_cast<std::int64_t>(k);
+        compare(models.sums[k][p], of_layer("sum_frame/" + name).select(2, lambda),
+                of_layer("sum/" + name).narrow(2, lambda, 1));
+      }
+    }
+    for (std::size_t k = 0; k < models.negations.size(); ++k)
+      compare(models.negations[k], of_layer("negation_frame").select(2, static_cast<std::int64_t>(k)), {});
+  });
+  part("passes").fill_(models.passes);
+  part("edit_passes").fill_(models.edit_passes);
 }
 
 store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& context) const {
@@ -123,12 +207,29 @@ store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& c
   const auto rounds = (most + batch_ - 1) / batch_;
   const auto weight = at::tensor(alpha_, at::kDouble);
   const auto steps = static_cast<double>(pairs.size() * (1 + lambda_.size()) + lambda_.size());
+  const bool by_stages = study_.model.by_stages();
+  const auto models_of_parts = by_stages ? std::optional(models_by_stages(t)) : std::nullopt;
+  const auto last = study::Layers::last(study_.model);
   try {
     while (rows.rounds() < rounds) {
       // Every rank comes to every safe point, also one that has no point left.
       const auto begin = rows.rounds() * batch_, m = std::clamp<std::int64_t>(share.count - begin, 0, batch_);
       const auto batch = m > 0 ? sample.points.part(share.begin + begin, m) : models::Batch{};
       const auto part = [&](const std::string& name) { return rows.of(name, begin, m); };
+      if (by_stages) {
+        const auto before = [&](int number) {
+          context.stop_if_requested();
+          context.progress((static_cast<double>(rows.rounds()) + number / static_cast<double>(last + 1)) /
+                               static_cast<double>(rounds),
+                           "part " + std::to_string(number) + " of " + std::to_string(last));
+        };
+        if (m > 0)
+          compare_by_stages(t, *models_of_parts, batch, part, before);
+        else
+          for (int number = 0; number <= last; ++number) before(number);
+        rows.done();
+        continue;
+      }
       Seen seen;
       double step = 0;
       const auto next = [&](const std::string& name) {
@@ -212,7 +313,9 @@ Tally LayerProducts::tally(std::size_t t) const {
   std::int64_t largest = 0;
   for (const auto& layer : layers_.chosen()) largest = std::max(largest, layer.numbers);
   Tally tally(study_);
-  tally.sample(t, Split::test, n, batch_).vectors(regime_, models);
+  tally.sample(t, Split::test, n, batch_);
+  if (study_.model.by_stages()) return tally_by_stages(t, std::move(tally));
+  tally.vectors(regime_, models);
   // Between two stages: the layer, its difference, rows of four features, and five of them in double.
   const double compared = (2 + 4 + 2 * 5) * static_cast<double>(largest);
   const auto seen = p > 0 ? single : 0;
@@ -237,6 +340,23 @@ Tally LayerProducts::tally(std::size_t t) const {
   return tally.stores(static_cast<std::int64_t>(stored), 1);
 }
 
+Tally LayerProducts::tally_by_stages(std::size_t t, Tally tally) const {
+  const auto n = study_.samples.size(t, Split::test, points_);
+  const auto models = models_of(t);
+  const auto pairs = static_cast<double>(study_.tasks.pairs_of(t).size());
+  const auto single = pairs > 0 ? std::ssize(models) : 0, p = static_cast<std::ptrdiff_t>(pairs);
+  const auto seen = 1 + single + p * std::ssize(alpha_) + std::ssize(lambda_) * (single + p + 2);
+  // Of each batch all models go through a part together; of a layer, their features and its rows in double.
+  const auto batches = (comm::rows_a_rank(n, study_.settings.ranks_per_unit) + batch_ - 1) / batch_;
+  tally.by_stages(models, seen, n, batch_, batches, flops());
+  std::int64_t largest = 0;
+  for (const auto& layer : layers_.chosen()) largest = std::max(largest, layer.numbers);
+  const auto stored = pairs * pair_bytes(t) + negation_bytes(t);
+  tally.holds_beside(4 * static_cast<double>((seen + 14) * std::min(n, batch_) * largest) + stored);
+  tally.gathers(static_cast<std::int64_t>(stored / 4), 1);  // about: the rows of points, in double
+  return tally.stores(static_cast<std::int64_t>(stored), 1);
+}
+
 schedule::Rehearsal LayerProducts::rehearse(std::int64_t n) const {
   const auto batch = study_.model.random_batch(n);
   const auto seen = std::make_shared<Seen>();
@@ -247,8 +367,10 @@ schedule::Rehearsal LayerProducts::rehearse(std::int64_t n) const {
   const auto tau = linear_ ? 1e-3 * study_.model.theta0() : at::Tensor();
   return {[this, batch, seen, tau] {
             const at::NoGradGuard no_grad;
-            pass(study_.model.start(), tau, batch, *seen,
-                 [&](std::size_t l, const at::Tensor& c) { mixed_products(l, c, *seen, 0, 1); });
+            const auto &a = seen->single.at(0), &b = seen->single.at(1);
+            pass(study_.model.start(), tau, batch, *seen, [&](std::size_t l, const at::Tensor& c) {
+              mixed_products(l, c, a[l], b[l], seen->start[l]);
+            });
           },
           static_cast<double>(n) * flops()};
 }

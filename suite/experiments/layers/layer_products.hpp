@@ -8,6 +8,7 @@
 // and of θ0, whatever the number of points and of λs; beside them, a point's inner products, pair_bytes().
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,14 +58,26 @@ class LayerProducts {
   /// f − f0 of the layers of a model, seen one by one: the state's, or in a linear regime that of τ.
   void pass(const models::State& state, const at::Tensor& tau, const models::Batch& batch, Seen& seen,
             const study::Layers::See& see) const;
-  /// Inner products of layer l of a mixed model of tasks i and j: [n,V,4].
-  at::Tensor mixed_products(std::size_t l, const at::Tensor& c, const Seen& seen, std::size_t i,
-                            std::size_t j) const;
+  /// Inner products of layer l of a mixed model, f − f0 being c, with those of what it is mixed of, a and b,
+  /// and θ0's f0: [n,V,4].
+  at::Tensor mixed_products(std::size_t l, const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                            const at::Tensor& start) const;
+  /// Inner products of a, b and f0 of layer l, [n,V,3,3].
+  at::Tensor frame_products(std::size_t l, const at::Tensor& a, const at::Tensor& b,
+                            const at::Tensor& start) const;
   /// Fills `frame` of a pair's two seen models [m,V,L,3,3] and `mixed` of those that the rows [K,2] mix
   /// [m,V,L,K,4].
   void mix(std::size_t p, const at::Tensor& mixing, const models::Batch& batch, Seen& seen, at::Tensor frame,
            at::Tensor mixed) const;
   void frame_of(const Features& a, const Features& b, const Seen& seen, at::Tensor frame) const;
+  /// The models that are seen on task t's points, of which memory holds one stage each.
+  struct Models;
+  Models models_by_stages(std::size_t t) const;
+  /// All that compute() finds of a batch; `part(name)` are its rows.
+  void compare_by_stages(std::size_t t, const Models& models, const models::Batch& batch,
+                         const std::function<at::Tensor(const std::string&)>& part,
+                         const std::function<void(int)>& before) const;
+  Tally tally_by_stages(std::size_t t, Tally tally) const;
   schedule::Rehearsal rehearse(std::int64_t n) const;
 
   const Study& study_;

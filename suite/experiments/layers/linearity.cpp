@@ -83,6 +83,8 @@ class CrossTaskLinearity final : public Experiment {
                             settings_.batch);
   }
 
+  bool runs_by_stages() const override { return true; }
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : settings_.regimes) {
       const auto& products = products_.at(name);

@@ -61,6 +61,8 @@ class Disentanglement final : public Experiment {
   Disentanglement(const Study& study, Settings settings)
       : Experiment(study), settings_(std::move(settings)), alpha_(settings_.alpha) {}
 
+  bool runs_by_stages() const override { return true; }
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : settings_.regimes) {
       for (const auto t : study_.tasks.all()) {

@@ -38,6 +38,8 @@ class PairAddition final : public Experiment {
  public:
   PairAddition(const Study& study, std::vector<double> alpha) : Experiment(study), alpha_(std::move(alpha)) {}
 
+  bool runs_by_stages() const override { return true; }
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto a = static_cast<std::int64_t>(alpha_.size());
     for (const auto& name : study_.settings.vector_regimes) {

@@ -79,6 +79,8 @@ class Similarity final : public Experiment {
         cross_alpha_(std::move(cross_alpha)),
         density_(density) {}
 
+  bool runs_by_stages() const override { return true; }
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     for (const auto& name : study_.settings.vector_regimes) {
@@ -86,7 +88,7 @@ class Similarity final : public Experiment {
       auto all = Tally(study_).visit(name, every).stores(tasks * (4 * tasks + 3));
       if (study_.tasks.size() > study_.vectors.kept()) {  // each cut reads its vector until it is found
         constexpr double passes = 2;
-        all.reads(passes * 4 * static_cast<double>(study_.model.layout().size() * tasks));
+        all.goes_through(passes * 4 * static_cast<double>(study_.model.layout().size() * tasks));
       }
       units.push_back(unit(similarity_key(name), all, study_.vectors.needs(name, every),
                            [this, name](schedule::UnitContext& context) { return cosines(name, context); }));
@@ -206,7 +208,7 @@ class Similarity final : public Experiment {
     file.tensors["sign_conflict_all"] = all[1] / all[0];
     file.tensors["mask_overlap"] = kept[0] / (sizes.unsqueeze(0) + sizes.unsqueeze(1) - kept[0]);
     file.tensors["mask_density"] = sizes / static_cast<double>(study_.model.layout().size());
-    file.tensors["norm_ratio"] = norm / weights::norm(study_.model.theta0());
+    file.tensors["norm_ratio"] = norm / study_.model.norm();
     return file;
   }
 

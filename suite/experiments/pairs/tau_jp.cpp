@@ -29,6 +29,8 @@ class TauJp final : public Experiment {
  public:
   using Experiment::Experiment;
 
+  bool runs_by_stages() const override { return true; }  // it has nothing to do there
+
   void add_units(std::vector<schedule::WorkUnit>&, const schedule::RunFolder&) const override {}
 
   std::vector<WrittenGroup> written() const override {

@@ -36,6 +36,8 @@ class Continuation final : public Experiment {
   Continuation(const Study& study, std::map<std::string, training::Training> training)
       : Experiment(study), training_(std::move(training)) {}
 
+  bool runs_by_stages() const override { return true; }  // it has nothing to do there
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       if (!traced(name)) continue;

@@ -22,6 +22,8 @@ class LinearFeatures final : public Experiment {
  public:
   using Experiment::Experiment;
 
+  bool runs_by_stages() const override { return true; }  // it has nothing to do there
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     const auto linear = study_.settings.linear_regimes();
     if (linear.empty()) return;

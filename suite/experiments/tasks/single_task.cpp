@@ -55,6 +55,8 @@ class SingleTask final : public Experiment {
  public:
   using Experiment::Experiment;
 
+  bool runs_by_stages() const override { return true; }
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto& tasks = study_.tasks;
     const auto add = [&](const std::string& key, const Edit& edit, std::size_t t) {

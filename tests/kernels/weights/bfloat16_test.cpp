@@ -52,7 +52,9 @@ std::pair<std::vector<at::Tensor>, bool> subtracted(const std::vector<at::Tensor
     x.push_back(halves(model));
     out.push_back(tau.back().mutable_data_ptr<float>());
   }
-  const bool finite = weights::subtract(x, start.defined() ? halves(start) : nullptr, out, n);
+  const bool of_float32 = start.defined() && start.scalar_type() == at::kFloat;
+  const bool finite = of_float32 ? weights::subtract(x, start.const_data_ptr<float>(), out, n)
+                                 : weights::subtract(x, start.defined() ? halves(start) : nullptr, out, n);
   for (auto& each : tau) {
     EXPECT_EQ(each[n].item<float>(), 7);
     each = each.narrow(0, 0, n);
@@ -67,7 +69,7 @@ TEST(BFloat16, SubtractsInFloat32) {
     for (std::size_t count = 1; count <= 7; ++count) {
       std::vector<at::Tensor> theta;
       for (std::size_t t = 0; t < count; ++t) theta.push_back(at::randn({n}).to(at::kBFloat16));
-      for (const auto& base : {start, at::Tensor()}) {
+      for (const auto& base : {start, at::randn({n}), at::Tensor()}) {
         const auto result = subtracted(theta, base);
         EXPECT_TRUE(result.second);
         for (std::size_t t = 0; t < count; ++t)

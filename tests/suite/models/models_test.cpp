@@ -37,6 +37,51 @@ std::string message_of(const std::function<void()>& call) {
   return "no error";
 }
 
+/// Small models of every kind whose stages share no parameter.
+const std::map<std::string, const char*> of_stages = {
+    {"clip", tiny},
+    {"vit", R"({"model_type": "vit", "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+               "num_attention_heads": 2, "image_size": 16, "patch_size": 8})"},
+    {"convnext", R"({"model_type": "convnext", "depths": [1, 1, 1, 1], "hidden_sizes": [4, 6, 8, 10],
+                    "patch_size": 2, "image_size": 32})"},
+    {"mlp", R"({"model_type": "mlp", "image_size": 8, "num_channels": 1, "hidden_channels": [9, 7]})"},
+    {"bert", R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 16,
+                "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 30,
+                "max_position_embeddings": 12})"},
+    {"roberta", R"({"model_type": "roberta", "architectures": ["RobertaModel"], "hidden_size": 16,
+                   "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 30,
+                   "max_position_embeddings": 14})"},
+    {"llama", R"({"model_type": "llama", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+                 "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 30,
+                 "max_position_embeddings": 12})"},
+    {"gemma3",
+     R"({"model_type": "gemma3_text", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 6,
+                  "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 30,
+                  "max_position_embeddings": 12})"},
+    {"gpt2", R"({"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 30,
+                "n_positions": 12})"}};
+
+TEST(Encoder, APartNeedsTheBlocksOfItsStageAlone) {
+  for (const auto& [name, config] : of_stages) {
+    const auto encoder = make_encoder(config, name);
+    const auto theta = encoder->layout().views(encoder->random_state(3).theta);
+    const Given given{random_batch(*encoder, 3)};
+    for (const auto reach : {Reach::read, Reach::whole}) {
+      at::Tensor h;
+      for (int part = 0; part <= encoder->stages() + 1; ++part) {
+        Blocks<at::Tensor> own(theta.size());
+        for (std::size_t i = 0; i < own.size(); ++i)
+          if (encoder->layout().blocks()[i].stage == part) own[i] = theta[i];
+        h = encoder->part(part, own, std::move(h), given, reach);
+      }
+      const auto whole = reach == Reach::read
+                             ? encoder->encode(theta, given)
+                             : encoder->visit<at::Tensor>(theta, given, [](int, const at::Tensor&) {});
+      EXPECT_TRUE(at::equal(h, whole)) << name;
+    }
+  }
+}
+
 TEST(Layout, BlocksCoverThetaInOrderAndFuseQueryKeyValue) {
   const auto encoder = make_encoder(tiny, "tiny");
   std::int64_t next = 0;

@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/study/stage_weights.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/weights/weights.hpp"
+#include "suite/study/study.hpp"
+
+namespace taugrid::study {
+namespace {
+
+/// Numbers of a stretch: θ0's and the vectors' stay in a core's cache until models are made of them.
+constexpr std::int64_t stretch_a_thread = std::int64_t{1} << 15;
+
+bool uses(const models::Encoder& encoder, std::size_t block, int part, bool vocabulary) {
+  const auto number = static_cast<int>(block);
+  return encoder.layout().blocks()[block].stage == part ||
+         (vocabulary && (number == encoder.vocabulary_block() || number == encoder.vocabulary_bias()));
+}
+
+std::int64_t numbers_of(const models::Encoder& encoder, int part, bool vocabulary) {
+  const auto& blocks = encoder.layout().blocks();
+  std::int64_t numbers = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (uses(encoder, i, part, vocabulary)) numbers += blocks[i].count;
+  return numbers;
+}
+
+/// How many models' blocks of a part lie in memory side by side.
+std::int64_t models_of_part(const MemoryBound& bound, std::int64_t numbers, std::int64_t models) {
+  const auto room = static_cast<std::int64_t>(bound.vectors / sizeof(float));
+  return std::clamp<std::int64_t>(room / std::max<std::int64_t>(1, numbers), 1, models);
+}
+
+}  // namespace
+
+StageWeights::StageWeights(const Study& study) : study_(study) {}
+
+int StageWeights::last_part() const { return study_.model.encoder().stages() + 1; }
+
+std::size_t StageWeights::file_of(const std::string& regime, std::size_t task) {
+  const auto folder = study_.vectors.checkpoint_folder(regime, task).string();
+  const auto there = std::find(folders_.begin(), folders_.end(), folder);
+  if (there != folders_.end()) return static_cast<std::size_t>(there - folders_.begin());
+  folders_.push_back(folder);
+  files_.push_back(study_.vectors.file(regime, task));
+  return files_.size() - 1;
+}
+
+std::int64_t StageWeights::add(const Edit& edit) {
+  const auto first = size();
+  if (edit.kind == Edit::Kind::start) {
+    models_.emplace_back();
+    return first;
+  }
+  const bool is_sum = edit.kind == Edit::Kind::sum;
+  if ((edit.kind != Edit::Kind::terms && !is_sum) || edit.is_linear())
+    throw std::logic_error("a model of another kind than θ0 + Σ ατ is made by stages");
+  std::vector<std::size_t> files;
+  for (const auto t : edit.tasks) files.push_back(file_of(edit.regime, t));
+  for (std::int64_t k = 0; k < edit.models(); ++k)
+    models_.push_back({is_sum, files, edit.alpha.narrow(0, k, 1).view({1, -1})});
+  return first;
+}
+
+void StageWeights::make_stretch(Range models, Range range, std::span<const at::Tensor> out) const {
+  const auto& layout = study_.model.layout();
+  const auto& theta0 = study_.model.start_file();
+  const auto n = range.count;
+  std::vector<bool> wanted(files_.size());
+  bool only_starts = true;
+  for (auto k = models.begin; k < models.end(); ++k) {
+    for (const auto f : models_[static_cast<std::size_t>(k)].files) wanted[f] = true;
+    only_starts &= models_[static_cast<std::size_t>(k)].files.empty();
+  }
+  const auto base = only_starts ? out.front() : at::empty({n}, at::kFloat);
+  std::vector<const ThetaFile*> files;
+  std::vector<at::Tensor> tau, by_file(files_.size());
+  for (std::size_t f = 0; f < wanted.size(); ++f) {
+    if (!wanted[f]) continue;
+    files.push_back(files_[f].get());
+    tau.push_back(by_file[f] = at::empty({n}, at::kFloat));
+  }
+  at::parallel_for(0, n, stretch_a_thread, [&](std::int64_t begin, std::int64_t end) {
+    const Range part = {range.begin + begin, end - begin};
+    const auto of_part = [&](const at::Tensor& x) { return x.narrow(0, begin, part.count); };
+    theta0.read(layout, part, of_part(base));
+    if (files.empty()) return;
+    std::vector<at::Tensor> to;
+    for (const auto& x : tau) to.push_back(of_part(x));
+    ThetaFile::differences(files, layout, of_part(base), part, to);
+  });
+  for (std::int64_t k = 0; k < models.count; ++k) {
+    const auto& model = models_[static_cast<std::size_t>(models.begin + k)];
+    auto made = out[static_cast<std::size_t>(k)].unsqueeze(0);
+    if (model.files.empty()) {
+      if (!made.is_alias_of(base)) made[0].copy_(base);
+      continue;
+    }
+    std::vector<at::Tensor> vectors;
+    for (const auto f : model.files) vectors.push_back(by_file[f]);
+    if (!model.is_sum) {
+      weights::combine(base, vectors, model.alpha, made);
+      continue;
+    }
+    auto sum = at::zeros_like(base);
+    for (const auto& vector : vectors) sum.add_(vector);
+    auto row = made[0];
+    at::add_out(row, base, sum, model.alpha.item<double>());
+  }
+}
+
+void StageWeights::make(Range models, const autodiff::Block& block, std::span<const at::Tensor> out) const {
+  const auto size = stretch_a_thread * at::get_num_threads();
+  for (std::int64_t at = 0; at < block.count; at += size) {
+    const auto n = std::min(size, block.count - at);
+    std::vector<at::Tensor> to;
+    for (const auto& x : out) to.push_back(x.narrow(0, at, n));
+    make_stretch(models, {block.offset + at, n}, to);
+  }
+}
+
+std::vector<StageWeights::Blocks> StageWeights::of(Range models, int part, bool vocabulary,
+                                                   at::ScalarType type) const {
+  const at::NoGradGuard no_grad;
+  const auto& encoder = study_.model.encoder();
+  const auto& blocks = encoder.layout().blocks();
+  std::vector<Blocks> made(static_cast<std::size_t>(models.count), Blocks(blocks.size()));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (!uses(encoder, i, part, vocabulary)) continue;
+    std::vector<at::Tensor> flat;
+    for (std::int64_t k = 0; k < models.count; ++k) flat.push_back(at::empty({blocks[i].count}, at::kFloat));
+    make(models, blocks[i], flat);
+    for (std::size_t k = 0; k < made.size(); ++k)
+      made[k][i] = flat[k].view(blocks[i].shape).to(study_.device, type);
+  }
+  return made;
+}
+
+void StageWeights::announce(int part, bool vocabulary) const {
+  const auto& encoder = study_.model.encoder();
+  const auto& blocks = encoder.layout().blocks();
+  disk_.announce([&] {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (!uses(encoder, i, part, vocabulary)) continue;
+      const Range range = {blocks[i].offset, blocks[i].count};
+      study_.model.start_file().announce(encoder.layout(), range);
+      for (const auto& file : files_) file->announce(encoder.layout(), range);
+    }
+  });
+}
+
+void StageWeights::run(const Pass& pass, std::span<const models::Given> batches,
+                       const std::function<void(int)>& before, const See& see) const {
+  const at::NoGradGuard no_grad;
+  const auto& encoder = study_.model.encoder();
+  const auto count = pass.models.count;
+  std::vector<std::vector<at::Tensor>> h(static_cast<std::size_t>(count),
+                                         std::vector<at::Tensor>(batches.size()));
+  for (int part = 0; part <= last_part(); ++part) {
+    before(part);
+    const bool vocabulary = pass.vocabulary && part == last_part();
+    const auto together = models_of_part(study_.bound, numbers_of(encoder, part, vocabulary), count);
+    for (std::int64_t first = 0; first < count; first += together) {
+      const Range some = {pass.models.begin + first, std::min(together, count - first)};
+      const auto blocks = of(some, part, vocabulary, pass.type);
+      if (first + together >= count && part < last_part())
+        announce(part + 1, pass.vocabulary && part + 1 == last_part());  // while this part computes
+      for (std::int64_t k = 0; k < some.count; ++k) {
+        const auto& p = blocks[static_cast<std::size_t>(k)];
+        for (std::size_t b = 0; b < batches.size(); ++b) {
+          auto& state = h[static_cast<std::size_t>(first + k)][b];
+          state = encoder.part(part, p, std::move(state), batches[b], pass.reach);
+          see(part, some.begin + k, b, state, p);
+        }
+      }
+    }
+  }
+}
+
+std::int64_t StageWeights::models_at_once(std::int64_t inputs) const {
+  return std::clamp<std::int64_t>(inputs_at_once(study_) / std::max<std::int64_t>(1, inputs), 1, size());
+}
+
+std::int64_t StageWeights::inputs_at_once(const Study& study) {
+  const auto bytes = sizeof(float) * study.model.cost().passing();
+  return std::max<std::int64_t>(1,
+                                static_cast<std::int64_t>(static_cast<double>(study.bound.samples) / bytes));
+}
+
+double StageWeights::most_bytes(const Study& study, std::int64_t models) {
+  const auto& encoder = study.model.encoder();
+  double most = 0;
+  for (int part = 0; part <= encoder.stages() + 1; ++part) {
+    const auto numbers = numbers_of(encoder, part, part > encoder.stages());
+    const auto together = models_of_part(study.bound, numbers, models);
+    most = std::max(most, sizeof(float) * static_cast<double>(together * numbers));
+  }
+  return most;
+}
+
+}  // namespace taugrid::study

@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Models that are held a stage at a time: every number is bitwise the one of models in memory, whatever the family, the
+type of the files, the bound of memory and the number of ranks; and what takes whole models is refused."""
+
+import json
+import re
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from compare import differing, numbers
+from decoder_worlds import GEMMA, LONGEST, PLAIN, PROMPTS, SMALL, VOCABULARY
+from launch import PROGRAM, complaint, environment, measure, run
+from safetensors.torch import load_file, save_file
+from text_worlds import PromptWorld, pack_prompts, word_tokenizer
+from transformers import AutoConfig, AutoModelForCausalLM
+
+TASKS = ("moods", "topics", "pairs")
+EXPERIMENT = """\
+[run]
+seed = 5
+
+[model]
+path = "model"
+
+[data]
+folder = "data"
+tasks = ["moods", "topics", "pairs"]
+evaluation_points = 24
+evaluation_batch = 7
+
+[finetune]
+given = ["standard"]
+regimes = ["standard"]
+checkpoints = "tuned"
+
+[similarity]
+sum_alpha = [0.5]
+
+[disentanglement]
+alpha = [0.0, 0.5, 1.0]
+points = 11
+
+[linearity]
+alpha = [0.25, 0.5]
+lambda = [0.4, 1.0]
+points = 13
+batch = 5
+
+[addition]
+alpha = [0.0, 0.3, 1.0]
+
+[pair_addition]
+alpha = [0.5, 1.0]
+"""
+STAGES = ("--set", 'model.in_memory="stages"')
+FAMILIES: dict[str, dict[str, Any]] = {
+    "llama": {"tie_word_embeddings": False},  # files of bfloat16, in parts
+    "gemma2": GEMMA,  # tied, capped; float32
+    "gpt2": {},  # matrices that lie transposed
+}
+
+
+def world_of(folder: Path, family: str, **more: Any) -> PromptWorld:
+    """A model at random and one a task that differs from it everywhere: nothing is trained."""
+    torch.manual_seed(3)
+    kind = torch.bfloat16 if family == "llama" else torch.float32
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **SMALL | more)).to(kind)
+    size = "6KB" if family == "llama" else "5GB"
+    model.save_pretrained(folder / "model", max_shard_size=size)
+    word_tokenizer(VOCABULARY).save(str(folder / "model" / "tokenizer.json"))
+    for task in TASKS:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.05 * torch.randn_like(parameter))
+        model.save_pretrained(folder / "tuned" / "standard" / task, max_shard_size=size)
+    pack_prompts(folder, PROMPTS, PLAIN, LONGEST)
+    world = PromptWorld(folder)
+    world.experiment.write_text(EXPERIMENT)
+    return world
+
+
+@pytest.fixture(scope="session", params=list(FAMILIES))
+def tuned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PromptWorld:
+    return world_of(tmp_path_factory.mktemp(request.param), request.param, **FAMILIES[request.param])
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> PromptWorld:
+    return world_of(tmp_path_factory.mktemp("of_llama"), "llama", **FAMILIES["llama"])
+
+
+@pytest.mark.parametrize("words", ["trained", "frozen"])
+def test_all_numbers_are_those_of_whole_models(tuned: PromptWorld, tmp_path: Path, words: str) -> None:
+    """With a bound that holds all models of a part, and with one that holds a model and an input."""
+    as_read = ("--set", f'model.label_words="{words}"')
+    whole = numbers(measure(tuned.experiment, tmp_path / "whole", *as_read, ranks=1))
+    assert any(name.startswith("linearity/standard") for name in whole) and "similarity/standard/norm_ratio" in whole
+    for folder, memory in (("stages", 0), ("tight", 1e-6)):
+        ours = measure(tuned.experiment, tmp_path / folder, *as_read, *STAGES, "--set", f"run.memory={memory}", ranks=1)
+        assert differing(whole, numbers(ours)) == [], folder
+
+
+def test_ranks_that_share_a_unit_give_the_same(llama: PromptWorld, tmp_path: Path) -> None:
+    of_two = ("--set", "run.ranks_per_unit=2")
+    whole = numbers(measure(llama.experiment, tmp_path / "whole", *of_two))
+    assert differing(whole, numbers(measure(llama.experiment, tmp_path / "stages", *of_two, *STAGES))) == []
+
+
+def test_pictures(world: Any, run_folder: Path, tmp_path: Path) -> None:
+    experiment = tmp_path / "pictures.toml"
+    text = EXPERIMENT.replace('"tuned"', f'"{run_folder}/checkpoints"').replace(
+        '["moods", "topics", "pairs"]', '["stripes", "blobs", "corners"]')
+    for name in ("model", "data"):
+        text = text.replace(f'= "{name}"', f'= "{world.experiment.parent / name}"')
+    experiment.write_text(text)
+    whole = numbers(measure(experiment, tmp_path / "whole"))
+    assert differing(whole, numbers(measure(experiment, tmp_path / "stages", *STAGES))) == []
+
+
+@pytest.mark.parametrize(("change", "expected"), [
+    ('finetune.regimes=["standard","attention"]', "finetune.regimes trains attention"),
+    ('finetune.regimes=["standard","posthoc"]', "finetune.regimes: posthoc is linear"),
+    ("finetune.first_stage=1", "finetune.first_stage is 1; expected 0"),
+    ('model.init="random"', 'model.init is "random"'),
+    ("ntk.points=2", "[ntk] takes whole models"),
+    ("barrier.points=2", "[barrier] takes whole models"),
+    ('merging.methods=["ties"]', "[merging] takes whole models"),
+    ('model.in_memory="some"', "expected one of whole, stages"),
+])
+def test_what_takes_whole_models_is_refused(llama: PromptWorld, tmp_path: Path, change: str, expected: str) -> None:
+    done = run(1, "run", llama.experiment, "--run-dir", tmp_path / "run", *STAGES, "--set", change)
+    complaint(done, expected)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("spoilt", ["model", "tuned/standard/topics"])
+def test_a_number_that_is_not_finite_is_refused_by_its_file(tmp_path: Path, spoilt: str) -> None:
+    world = world_of(tmp_path / "world", "gemma2", **GEMMA)
+    path = world.folder / spoilt / "model.safetensors"
+    tensors = load_file(path)
+    tensors["model.layers.1.mlp.up_proj.weight"][3, 2] = float("nan")
+    save_file(tensors, path, {"format": "pt"})
+    done = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *STAGES)
+    complaint(done, path, "model.layers.1.mlp.up_proj.weight holds NaN or infinity")
+
+
+def peak(experiment: Path, folder: Path, *more: str) -> float:
+    """MiB of its own that a run's process has had at most, mapped files left out."""
+    words = [PROGRAM, "run", str(experiment), "--run-dir", str(folder), *more]
+    process = subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    most = 0
+    while process.poll() is None:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        held = re.search(r"RssAnon:\s+(\d+) kB", status)
+        most = max(most, int(held[1]) if held else 0)
+        time.sleep(0.01)
+    assert process.returncode == 0
+    return most / 1024
+
+
+def test_memory_holds_a_stage(tmp_path: Path) -> None:
+    """Models of 20 million numbers, 80 MB each in float32, of which whole ones take five and more."""
+    world = world_of(tmp_path / "world", "llama", hidden_size=256, intermediate_size=1024, num_hidden_layers=24)
+    world.experiment.write_text(EXPERIMENT.split("[similarity]")[0] + "[linearity]\npoints = 4\nbatch = 4\n")
+    bound = ("--set", "run.memory=0.02")
+    assert peak(world.experiment, tmp_path / "stages", *STAGES, *bound) + 250 < peak(
+        world.experiment, tmp_path / "whole", *bound)
+
+
+def test_a_plan_needs_the_configuration_alone(tmp_path: Path) -> None:
+    """A model of 0.3 billion parameters that is not there: a rank holds less than one of it in float32."""
+    shape = SMALL | {"hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 24, "head_dim": 64,
+                     "num_attention_heads": 16, "num_key_value_heads": 16}
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps({"model_type": "llama", **shape}))
+    experiment, made = tmp_path / "papers.toml", tmp_path / "plan.json"
+    experiment.write_text(EXPERIMENT.replace("[run]", "[run]\nmemory = 0.4"))
+    done = run(1, "plan", experiment, "--ranks", "1,4", "--json", made, *STAGES)
+    assert done.returncode == 2 and "work is counted by its config.json" in done.stdout, done.stderr
+    parameters = 24 * (4 * 1024**2 + 3 * 1024 * 2816)
+    plan = json.loads(made.read_text())
+    assert plan["plan"][0]["memory_bytes"] < 4 * parameters
+    passes = sum(unit["flops"] for unit in plan["units"]) / (2 * parameters * SMALL["max_position_embeddings"])
+    assert passes > 3 * (24 * 2)  # of each task's points through θ0 and its own model, at least
