@@ -19,7 +19,8 @@
 #include "suite/models/checkpoint.hpp"
 #include "suite/models/registry.hpp"
 #include "suite/store/atomic_file.hpp"
-#include "suite/store/hdf5.hpp"
+#include "suite/store/results.hpp"
+#include "suite/store/safetensors.hpp"
 #include "suite/study/study.hpp"
 
 namespace taugrid::bench {

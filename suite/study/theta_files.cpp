@@ -61,8 +61,10 @@ void each_piece(const autodiff::Layout& layout, Range range, const See& see) {
 at::Tensor numbers_of(const store::TensorFolder& file, const Piece& piece, at::Tensor& copy) {
   const auto& [parameter, begin, count, from] = piece;
   if (!parameter.transposed) return file.numbers(parameter.name, from, count, copy);
-  copy = file.tensor(parameter.name).t().flatten();
-  return copy.narrow(0, from, count);
+  const auto rows = file.tensor(parameter.name).t();  // of which those that have the piece are turned
+  const auto width = rows.size(1), first = from / width, end = (from + count - 1) / width + 1;
+  copy = rows.narrow(0, first, end - first).flatten();
+  return copy.narrow(0, from - first * width, count);
 }
 
 const std::uint16_t* halves_of(const at::Tensor& x) {
