@@ -63,7 +63,7 @@ at::Tensor numbers_of(const store::TensorFolder& file, const Piece& piece, at::T
   if (!parameter.transposed) return file.numbers(parameter.name, from, count, copy);
   const auto rows = file.tensor(parameter.name).t();  // of which those that have the piece are turned
   const auto width = rows.size(1), first = from / width, end = (from + count - 1) / width + 1;
-  copy = rows.narrow(0, first, end - first).flatten();
+  copy = rows.narrow(0, first, end - first).contiguous().flatten();  // a single row would stay a view
   return copy.narrow(0, from - first * width, count);
 }
 
