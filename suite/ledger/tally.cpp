@@ -53,18 +53,6 @@ at::Tensor random_outputs(const Study& study, std::size_t t, std::int64_t n) {
   return at::randn({n, study.readouts.of(t).width(study.model.encoder())}).to(study.device);
 }
 
-/// The shape of a stage's output, of n inputs.
-std::vector<std::int64_t> shape_between_stages(const models::Encoder& encoder, const models::Given& given) {
-  std::vector<std::int64_t> shape;
-  const auto embed = [&](const models::Blocks<autodiff::Counted>& p) {
-    auto h = encoder.run_to(0, p, given);
-    shape = h.shape;
-    return h;
-  };
-  autodiff::count(encoder.layout(), embed, autodiff::Meter::Pass::value);
-  return shape;
-}
-
 Rehearsal add_numbers(std::int64_t n) {
   const auto mine = at::zeros({n}), theirs = at::ones({n});
   return {[mine, theirs] { mine.add_(theirs); }, number(n)};
@@ -118,13 +106,13 @@ Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, std::int64_t mode
          });
   goes_through(number(rounds * (1 + std::ssize(tasks))) * study_->model.file_bytes());
   return holds(study::StageWeights::most_bytes(*study_, models) +
-               4 * number(models * share(inputs) / rounds) * cost.passing());
+               number(models * share(inputs) / rounds) * study::StageWeights::bytes_between(*study_));
 }
 
 schedule::Rehearsal rehearse_stage(const Study& study, std::int64_t inputs) {
   const auto& encoder = study.model.encoder();
   const models::Given given{study.model.random_batch(inputs)};
-  const auto h = at::randn(shape_between_stages(encoder, given)).to(study.device);
+  const auto h = at::randn(study::StageWeights::shape_between(encoder, given.batch)).to(study.device);
   models::Blocks<at::Tensor> blocks;
   for (const auto& block : encoder.layout().blocks())
     blocks.push_back(block.stage == 1 ? at::randn(block.shape).mul_(1e-2).to(study.device) : at::Tensor());

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "kernels/autodiff/products.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/study/study.hpp"
 
@@ -189,9 +190,26 @@ std::int64_t StageWeights::models_at_once(std::int64_t inputs) const {
 }
 
 std::int64_t StageWeights::inputs_at_once(const Study& study) {
-  const auto bytes = sizeof(float) * study.model.cost().passing();
-  return std::max<std::int64_t>(1,
-                                static_cast<std::int64_t>(static_cast<double>(study.bound.samples) / bytes));
+  const auto inputs = static_cast<double>(study.bound.samples) / bytes_between(study);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(inputs));
+}
+
+std::vector<std::int64_t> StageWeights::shape_between(const models::Encoder& encoder,
+                                                      const models::Batch& batch) {
+  std::vector<std::int64_t> shape;
+  const models::Given given{batch};
+  const auto embed = [&](const models::Blocks<autodiff::Counted>& p) {
+    auto h = encoder.run_to(0, p, given);
+    shape = h.shape;
+    return h;
+  };
+  autodiff::count(encoder.layout(), embed, autodiff::Meter::Pass::value);
+  return shape;
+}
+
+double StageWeights::bytes_between(const Study& study) {
+  const auto shape = shape_between(study.model.encoder(), study.model.random_batch(1));
+  return sizeof(float) * static_cast<double>(c10::multiply_integers(shape));
 }
 
 double StageWeights::most_bytes(const Study& study, std::int64_t models) {

@@ -58,6 +58,10 @@ class StageWeights {
   std::int64_t models_at_once(std::int64_t inputs) const;
   std::int64_t inputs_at_once() const { return inputs_at_once(study_); }
   static std::int64_t inputs_at_once(const Study& study);
+  /// The shape of what lies between two parts, of this batch.
+  static std::vector<std::int64_t> shape_between(const models::Encoder& encoder, const models::Batch& batch);
+  /// Its bytes, of one input.
+  static double bytes_between(const Study& study);
   /// Bytes of the weights that lie in memory at once at most, of so many models.
   static double most_bytes(const Study& study, std::int64_t models);
 
