@@ -346,7 +346,7 @@ Tally LayerProducts::tally_by_stages(std::size_t t, Tally tally) const {
   const auto pairs = static_cast<double>(study_.tasks.pairs_of(t).size());
   const auto single = pairs > 0 ? std::ssize(models) : 0, p = static_cast<std::ptrdiff_t>(pairs);
   const auto seen = 1 + single + p * std::ssize(alpha_) + std::ssize(lambda_) * (single + p + 2);
-  // Of each batch all models go through a part together; of a layer, their features and its rows in double.
+  // All models go through a part together, a batch at a time; beside a layer's features lie its rows.
   const auto batches = (comm::rows_a_rank(n, study_.settings.ranks_per_unit) + batch_ - 1) / batch_;
   tally.by_stages(models, seen, n, batch_, batches, flops());
   std::int64_t largest = 0;
