@@ -314,12 +314,23 @@ Tally LayerProducts::tally(std::size_t t) const {
   for (const auto& layer : layers_.chosen()) largest = std::max(largest, layer.numbers);
   Tally tally(study_);
   tally.sample(t, Split::test, n, batch_);
-  if (study_.model.by_stages()) return tally_by_stages(t, std::move(tally));
+  const auto seen = p > 0 ? single : 0;
+  const auto passes = 1 + seen + p * a + edits * (seen + p + 2);  // θ0's, too
+  const auto stored = static_cast<double>(p) * pair_bytes(t) + negation_bytes(t);
+  const auto finished = [&] {
+    tally.gathers(static_cast<std::int64_t>(stored / 4), 1);  // about: the rows of points, in double
+    return tally.stores(static_cast<std::int64_t>(stored), 1);
+  };
+  if (study_.model.by_stages()) {
+    // All models go through a part together, a batch at a time; beside a layer's features lie its rows.
+    const auto batches = (comm::rows_a_rank(n, study_.settings.ranks_per_unit) + batch_ - 1) / batch_;
+    tally.by_stages(models, passes, n, batch_, batches, flops())
+        .holds_beside(4 * static_cast<double>((passes + 14) * at_once * largest) + stored);
+    return finished();
+  }
   tally.vectors(regime_, models);
   // Between two stages: the layer, its difference, rows of four features, and five of them in double.
   const double compared = (2 + 4 + 2 * 5) * static_cast<double>(largest);
-  const auto seen = p > 0 ? single : 0;
-  const auto passes = 1 + seen + p * a + edits * (seen + p + 2);  // θ0's, too
   tally.passes(
       linear_ ? "layers/linear" : "layers/standard", n, batch_, passes, flops(),
       std::max(linear_ ? cost.passing_tangent() : cost.passing(), compared),
@@ -332,29 +343,10 @@ Tally LayerProducts::tally(std::size_t t) const {
     tally.statistics(regime_, {t}, 2 * edits);
   }
   const auto held = std::min(std::max<std::int64_t>(a, 1), study_.edits.at_once());
-  const auto stored = static_cast<double>(p) * pair_bytes(t) + negation_bytes(t);
   tally.holds(4 * (static_cast<double>(single + 1) * static_cast<double>(at_once) * layers_.numbers() +
                    static_cast<double>(held * study_.model.layout().size())) +
               stored);
-  tally.gathers(static_cast<std::int64_t>(stored / 4), 1);  // about: the rows of points, in double
-  return tally.stores(static_cast<std::int64_t>(stored), 1);
-}
-
-Tally LayerProducts::tally_by_stages(std::size_t t, Tally tally) const {
-  const auto n = study_.samples.size(t, Split::test, points_);
-  const auto models = models_of(t);
-  const auto pairs = static_cast<double>(study_.tasks.pairs_of(t).size());
-  const auto single = pairs > 0 ? std::ssize(models) : 0, p = static_cast<std::ptrdiff_t>(pairs);
-  const auto seen = 1 + single + p * std::ssize(alpha_) + std::ssize(lambda_) * (single + p + 2);
-  // All models go through a part together, a batch at a time; beside a layer's features lie its rows.
-  const auto batches = (comm::rows_a_rank(n, study_.settings.ranks_per_unit) + batch_ - 1) / batch_;
-  tally.by_stages(models, seen, n, batch_, batches, flops());
-  std::int64_t largest = 0;
-  for (const auto& layer : layers_.chosen()) largest = std::max(largest, layer.numbers);
-  const auto stored = pairs * pair_bytes(t) + negation_bytes(t);
-  tally.holds_beside(4 * static_cast<double>((seen + 14) * std::min(n, batch_) * largest) + stored);
-  tally.gathers(static_cast<std::int64_t>(stored / 4), 1);  // about: the rows of points, in double
-  return tally.stores(static_cast<std::int64_t>(stored), 1);
+  return finished();
 }
 
 schedule::Rehearsal LayerProducts::rehearse(std::int64_t n) const {

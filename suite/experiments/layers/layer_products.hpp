@@ -77,7 +77,6 @@ class LayerProducts {
   void compare_by_stages(std::size_t t, const Models& models, const models::Batch& batch,
                          const std::function<at::Tensor(const std::string&)>& part,
                          const std::function<void(int)>& before) const;
-  Tally tally_by_stages(std::size_t t, Tally tally) const;
   schedule::Rehearsal rehearse(std::int64_t n) const;
 
   const Study& study_;
