@@ -84,6 +84,6 @@ install -m 644 jobs/bundle/environment.sh "$root/share/"
 install -m 644 LICENSE "$root/"
 
 mkdir -p "$(dirname "$archive")"
-tar -C "$parts" --sort=name --owner=0 --group=0 -c taugrid | xz -T0 -6 >"$archive.part"
+tar -C "$parts" --sort=name --owner=0 --group=0 -c taugrid | xz -T0 -1 >"$archive.part"
 mv "$archive.part" "$archive"
 say "$archive: $(du -h "$archive" | cut -f1), $(cat "$root/share/version"), for PyTorch $(cat "$root/share/torch-version")"

@@ -16,7 +16,7 @@ if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_RO
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"  # else a test passes, and nobody sees the line
 build="build/${TAUGRID_PRESET:-release}" code=0
-# Two more than there are processors: many tests wait for a death, a limit or a launcher half of their time, asleep.
-ctest --test-dir "$build" --output-on-failure -j "$(($(nproc) + 2))" "$@" || code=$?
+# Three more than there are processors: many tests wait for a death, a limit or a launcher half of their time, asleep.
+ctest --test-dir "$build" --output-on-failure -j "$(($(nproc) + 3))" "$@" || code=$?
 bash tests/skipped.sh "$build/Testing/Temporary/LastTest.log"
 exit "$code"

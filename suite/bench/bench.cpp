@@ -108,7 +108,14 @@ Row measure(const Case& test, const Options& options, const Fixture& fixture, En
   return row;
 }
 
-/// The cases of the size that match: docs/figures_of_merit.md. What is named is measured at any size.
+int threads_wanted() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  const int threads = text == nullptr ? 1 : std::atoi(text);
+  return threads > 0 ? threads : 1;
+}
+
+}  // namespace
+
 std::vector<Case> chosen(std::vector<Case> all, const std::string& filter, const std::string& size,
                          int ranks) {
   constexpr std::array<std::string_view, 4> of_small = {"combine", "gram", "forward", "step/standard"};
@@ -133,14 +140,6 @@ std::vector<Case> chosen(std::vector<Case> all, const std::string& filter, const
                      " matches '" + filter + "'; taugrid bench --list shows them");
   return some;
 }
-
-int threads_wanted() {
-  const char* text = std::getenv("OMP_NUM_THREADS");
-  const int threads = text == nullptr ? 1 : std::atoi(text);
-  return threads > 0 ? threads : 1;
-}
-
-}  // namespace
 
 std::vector<Case> all_cases(const Fixture& fixture) {
   std::vector<Case> all;

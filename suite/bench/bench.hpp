@@ -25,11 +25,12 @@ struct Options {
 int run(int& argc, char**& argv, const Options& options);
 
 struct VerifyOptions {
+  std::string filter;  ///< as for the bench
   std::string device = "auto";
   bool values = false;  ///< print what is recorded in recorded_values.hpp
 };
 
-/// Every case of the bench that is not too long for every day, once. Returns the exit code: 0; 1 if one
+/// Every case of the bench that matches and is not too long for every day, once. Returns the exit code: 0; 1 if one
 /// computed something wrong, which the last line names; 75 after a request to stop.
 int verify(int& argc, char**& argv, const VerifyOptions& options);
 

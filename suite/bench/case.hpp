@@ -29,6 +29,7 @@ struct Transfer {
 /// A case made ready: inputs are in memory.
 struct Work {
   std::function<void()> run;  ///< what is timed; repeatable
+  bool has_run = false;       ///< once already, to know its flops
   double flops = 0;           ///< additions and multiplications of one run
   double bytes = 0;           ///< read and written at least once in one run
   double items = 0;           ///< done in one run, for the throughput
@@ -52,6 +53,10 @@ struct Case {
 
 /// All cases, from each of the functions below.
 std::vector<Case> all_cases(const Fixture& fixture);
+
+/// Those of a size that match a regular expression, and that so many ranks share: docs/figures_of_merit.md. What is
+/// named is taken at any size. Throws InputError if it is no regular expression, or matches nothing.
+std::vector<Case> chosen(std::vector<Case> all, const std::string& filter, const std::string& size, int ranks);
 
 std::vector<Case> weight_cases(const Fixture& fixture);
 std::vector<Case> model_cases(const Fixture& fixture);

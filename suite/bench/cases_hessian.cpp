@@ -97,6 +97,7 @@ Work lambda_max(const Fixture& x, bool lanczos) {
                          : spectral::power_iteration(apply, x.theta0(), options);
   };
   work.run();  // the flops depend on how many products it takes, the same in every run
+  work.has_run = true;
   const auto products = static_cast<double>(eigenpair->products);
   work.flops = (3 + 6 * products) * hessian_points * x.forward_flops();
   work.bytes = 4 * 3 * products * parameters(x.encoder());

@@ -68,7 +68,7 @@ struct Verdict {
 Verdict verify_one(const Case& test, bool prints_values) {
   const auto begin = std::chrono::steady_clock::now();
   const auto work = test.prepare();
-  work.run();
+  if (!work.has_run) work.run();
   const double error = work.error();
   const auto numbers = numbers_of(work);  // after it: results() may compute on
   if (prints_values && numbers)
@@ -106,8 +106,11 @@ int verify(int& argc, char**& argv, const VerifyOptions& options) {
     fmt::print("# {:<20} {:>20} {:>20} {:>8}  {}\n", "case", "another computation", "recorded values",
                "seconds", "result");
     const bool on_device = !runtime.device().is_cpu();
-    for (const auto& test : all_cases(fixture)) {
-      if (test.when_named || (on_device && test.on_host)) continue;
+    auto cases = chosen(all_cases(fixture), options.filter, "medium", 1);
+    if (on_device) std::erase_if(cases, [](const Case& test) { return test.on_host; });
+    if (cases.empty())
+      throw InputError("--filter: what matches '" + options.filter + "' is computed on the host: add --device cpu");
+    for (const auto& test : cases) {
       runtime.stop().throw_if_requested(runtime.world(), "taugrid verify");
       Verdict verdict;
       try {

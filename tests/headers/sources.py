@@ -4,9 +4,9 @@
 
     python sources.py SOURCES
 
-Sources that are compiled together (CMAKE_UNITY_BUILD) see each other's includes, so that one may lack its own and
-nobody notices before a build without. Looked at are free functions, of names that one header alone declares and that
-are no method's and no source's own.
+Sources that are compiled together (CMAKE_UNITY_BUILD) see each other's includes and those of the precompiled header,
+so that one may lack its own and nobody notices before a build without. Looked at are free functions, of names that one
+header alone declares and that are no method's and no source's own; and names of the precompiled libraries.
 """
 
 import re
@@ -21,6 +21,10 @@ ARGUMENTS = r"\((?:[^;{]|\{\})*?\)(?: const)?[;{ ]"
 FUNCTION = re.compile(rf"^(?! )[\w:<>,*& \[\]]+?[ &*](\w+){ARGUMENTS}", re.M)
 METHOD = re.compile(rf"(?:^ +(?!return |throw |else )\w[\w:<>,*& \[\]]*?[ &*]|\w::)(\w+){ARGUMENTS}", re.M)
 CALL = re.compile(r"(?<![\w.>:])(?:\w+::)*(\w+)\(")
+PRECOMPILED = {  # what a name of each looks like, and how the headers begin that may bring it
+    r"\bnlohmann::": ("nlohmann/",),
+    r"\bat::\w": ("ATen/", "torch/"),
+}
 LEAST = 8  # letters of a name: short ones are methods' and variables' too
 
 
@@ -42,6 +46,11 @@ def main(root: Path) -> int:
         text = texts[path]
         direct = re.findall(r'^#include "([^"]+)"', path.read_text(), re.M)
         seen = set(direct).union(*(within.get(name, set()) for name in direct))
+        others = set(re.findall(r"^#include <([^>]+)>", path.read_text(), re.M)) | seen
+        for pattern, headers in PRECOMPILED.items():
+            if (used := re.search(pattern, text)) and not any(name.startswith(headers) for name in others):
+                failed += 1
+                print(f"{path.relative_to(root)}: uses {used[0]}; expected #include <{headers[0]}>")
         mine = set(FUNCTION.findall(text))
         for function in sorted({name for name in CALL.findall(text) if name in home} - mine):
             looked_at += 1

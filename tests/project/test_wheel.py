@@ -38,8 +38,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     versions.write_text("\n".join(line for line in frozen.splitlines() if "==" in line))
     venv.create(folder / "empty", with_pip=True)
     programs = folder / "empty" / "bin"
-    installed = run(programs / "pip", "install", "--quiet", "--disable-pip-version-check", "-c", versions, wheel,
-                    folder=folder)
+    installed = run(programs / "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile",
+                    "-c", versions, wheel, folder=folder)
     assert installed.returncode == 0, installed.stderr
     return programs
 

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A preloaded stand-in for a machine whose matrix product is wrong: each at::mm on the host is 1 % too large.
 // Other products (of batches, with a bias, of vectors) are right.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 namespace {

@@ -3,6 +3,7 @@
 """The reference of the experiment file: `taugrid keys` and docs/experiment.md hold every key that the code reads."""
 
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import experiments
 import pytest
-from launch import printed
+from launch import PROGRAM, printed
 from world import World
 
 PROJECT = Path(__file__).parents[3]
@@ -53,6 +54,14 @@ def known(section: str, key: str) -> bool:
 def test_the_document_is_what_the_program_prints() -> None:
     written = (PROJECT / "docs" / "experiment.md").read_text()
     assert written == printed("keys", "--markdown"), "renew it with: taugrid keys --markdown > docs/experiment.md"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_what_cannot_be_printed_is_said() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([PROGRAM, "keys"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "taugrid: cannot write to standard output: No space left on device\n"
 
 
 def test_the_text_has_the_same_keys() -> None:

@@ -134,6 +134,14 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
+@pytest.fixture(scope="module")
+def brief(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Matrices that take long enough for a kill right after the folder is laid out."""
+    base = tmp_path_factory.mktemp("brief")
+    models(base, layers=8, width=500)
+    return base
+
+
 def linked(slow: Path, folder: Path) -> Path:
     for path in slow.iterdir():
         if path.is_dir():
@@ -247,9 +255,8 @@ def test_what_the_journal_calls_finished_is_not_made_again(slow: Path, tmp_path:
 
 
 @pytest.mark.parametrize("change", ["recipe", "input", "weights"])
-def test_what_is_no_longer_as_it_was_starts_anew(slow: Path, tmp_path: Path, change: str) -> None:
-    folder = linked(slow, tmp_path)
-    models(folder / "other", layers=28, width=900)  # whose m2 is another m1
+def test_what_is_no_longer_as_it_was_starts_anew(brief: Path, tmp_path: Path, change: str) -> None:
+    folder = linked(brief, tmp_path)
     begun(folder, "tsv_m", "")
     (folder / ".out.partial/.finished.0").write_text("0 0 100000000 1 end\n0 0 5000 1 end\n")
     weights, method = folder / ".out.partial/model.safetensors", "tsv_m"
@@ -257,7 +264,7 @@ def test_what_is_no_longer_as_it_was_starts_anew(slow: Path, tmp_path: Path, cha
         method = "task_arithmetic"
     elif change == "input":
         (folder / "m1").unlink()
-        (folder / "m1").symlink_to(folder / "other/m2")
+        (folder / "m1").symlink_to(brief / "m2")
     else:
         weights.write_bytes(weights.read_bytes()[:-1])
     done = launch.run(2, "merge", recipe(folder, method, "", "out"))

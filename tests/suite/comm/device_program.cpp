@@ -17,7 +17,7 @@ using namespace taugrid::comm;
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "nccl") == 0) {
     std::printf("before: %s\n", nccl_version().c_str());
-    const auto problem = detail::load_cuda_part();
+    const auto problem = taugrid::comm::detail::load_cuda_part();
     std::printf("%s\n", problem.empty() ? ("NCCL " + nccl_version()).c_str() : problem.c_str());
     return 0;
   }
@@ -26,10 +26,10 @@ int main(int argc, char** argv) {
     std::printf("%s: %s\n", chosen.name.c_str(), chosen.warning.c_str());
     return 0;
   }
-  if (argc > 1 && std::strcmp(argv[1], "try") == 0) return detail::mpi_takes_device_memory() ? 0 : 1;
-  const int gpus = detail::driver().gpus();
+  if (argc > 1 && std::strcmp(argv[1], "try") == 0) return taugrid::comm::detail::mpi_takes_device_memory() ? 0 : 1;
+  const int gpus = taugrid::comm::detail::driver().gpus();
   if (argc < 2 || gpus == 0) return 3;
-  detail::driver().use(launcher_local_rank().value_or(0) % gpus);
+  taugrid::comm::detail::driver().use(launcher_local_rank().value_or(0) % gpus);
   MPI_Init(&argc, &argv);
   MPI_Finalize();
   return 0;
