@@ -296,12 +296,13 @@ int start(int argc, char** argv) {
 /// command that only prints, taking apart LibTorch's lists of operators was a third.
 [[noreturn]] void leave(int code) {
   errno = 0;
-  if (!std::cout.flush() || std::fflush(stdout) != 0) {
+  const bool lost = !std::cout.flush() || std::fflush(stdout) != 0;
+  if (lost && code == 0) {
     std::fprintf(stderr, "taugrid: cannot write to standard output: %s\n", std::strerror(errno));
-    if (code == 0) code = static_cast<int>(taugrid::ExitCode::failed);
+    code = static_cast<int>(taugrid::ExitCode::failed);
   }
-  std::fflush(stderr);
-  std::_Exit(code);
+  std::fflush(nullptr);  // the logs' too
+  std::quick_exit(code);
 }
 
 }  // namespace

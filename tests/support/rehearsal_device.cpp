@@ -115,7 +115,7 @@ bool registered = [] {
   c10::SetAllocator(type, &memory);
   c10::impl::registerDeviceGuard(type, &guard);
   at::RegisterPrivateUse1HooksInterface(&hooks);
-  std::atexit(report);
+  std::at_quick_exit(report);
   return true;
 }();
 

@@ -16,7 +16,7 @@ import h5py
 import pytest
 from dealing import Machine, Unit, simulate
 from launch import PATIENCE, PROGRAM, environment, run
-from world import World
+from world import EXPERIMENT, World
 
 TRACE = Path(__file__).with_name("quickstart_profile.json")  # recorded: a run of this experiment, its machine
 QUICKSTART = Path(__file__).parents[3] / "jobs" / "experiments" / "quickstart.toml"
@@ -137,12 +137,13 @@ def test_what_is_missing_is_said_and_counted_with_stand_ins(world: World, tmp_pa
     assert [row["ranks"] for row in json.loads(made.read_text())["plan"]] == [1, 3]
 
 
-def test_a_missing_model_may_have_other_names_and_more_layers(world: World) -> None:
+def test_a_missing_model_may_have_other_names_and_more_layers(world: World, tmp_path: Path) -> None:
     """CLIP ViT-B/32, which work is counted as, has no layer q, and nothing to train from stage 20 on."""
+    trained_alone = world.elsewhere(tmp_path / "trained.toml", EXPERIMENT.split("[similarity]")[0])
     others = ["model.path=/nowhere", 'finetune.regimes=["lora", "attention"]', 'finetune.lora_modules=["q"]',
-              "finetune.first_stage=20"]
+              "finetune.first_stage=20", "finetune.batch=2", "data.evaluation_batch=2"]
     arguments = [word for one in others for word in ("--set", one)]
-    done = plan(world.experiment, "--ranks", "1", *arguments)
+    done = plan(trained_alone, "--ranks", "1", *arguments)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert "1 of 4 inputs are missing" in done.stderr and "storage: " in done.stdout
 

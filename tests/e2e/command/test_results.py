@@ -22,15 +22,21 @@ def declared() -> list[dict]:
     return json.loads(launch.printed("results", "--json"))
 
 
-def declarations(path: str) -> list[tuple[dict, dict[str, str]]]:
-    """The declared outputs of a path, each with the names that words in capitals stand for in it."""
-    matching = []
+@cache
+def patterns() -> list[tuple[re.Pattern[str], dict]]:
+    """What the path of each declared output looks like."""
+    made = []
     for entry in declared():
         words = re.split(r"([/@])", entry["path"])
         pattern = "".join(f"(?P<{word}>[^/@]+)" if word.isupper() else re.escape(word) for word in words)
-        if match := re.fullmatch(pattern, path):
-            matching.append((entry, match.groupdict()))
-    return matching
+        made.append((re.compile(pattern), entry))
+    return made
+
+
+def declarations(path: str) -> list[tuple[dict, dict[str, str]]]:
+    """The declared outputs of a path, each with the names that words in capitals stand for in it."""
+    matches = ((pattern.fullmatch(path), entry) for pattern, entry in patterns())
+    return [(entry, match.groupdict()) for match, entry in matches if match]
 
 
 def with_names(role: str, names: dict[str, str]) -> str:
