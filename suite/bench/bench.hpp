@@ -30,8 +30,8 @@ struct VerifyOptions {
   bool values = false;  ///< print what is recorded in recorded_values.hpp
 };
 
-/// Every case of the bench that matches and is not too long for every day, once. Returns the exit code: 0; 1 if one
-/// computed something wrong, which the last line names; 75 after a request to stop.
+/// Every case of the bench that matches and is not too long for every day, once. Returns the exit code: 0; 1
+/// if one computed something wrong, which the last line names; 75 after a request to stop.
 int verify(int& argc, char**& argv, const VerifyOptions& options);
 
 }  // namespace taugrid::bench

@@ -54,9 +54,11 @@ struct Case {
 /// All cases, from each of the functions below.
 std::vector<Case> all_cases(const Fixture& fixture);
 
-/// Those of a size that match a regular expression, and that so many ranks share: docs/figures_of_merit.md. What is
-/// named is taken at any size. Throws InputError if it is no regular expression, or matches nothing.
-std::vector<Case> chosen(std::vector<Case> all, const std::string& filter, const std::string& size, int ranks);
+/// The cases of a size that match a regular expression, and that so many ranks share:
+/// docs/figures_of_merit.md. What is named is taken at any size. Throws InputError if it is no regular
+/// expression, or matches nothing.
+std::vector<Case> chosen(std::vector<Case> all, const std::string& filter, const std::string& size,
+                         int ranks);
 
 std::vector<Case> weight_cases(const Fixture& fixture);
 std::vector<Case> model_cases(const Fixture& fixture);

@@ -109,7 +109,8 @@ int verify(int& argc, char**& argv, const VerifyOptions& options) {
     auto cases = chosen(all_cases(fixture), options.filter, "medium", 1);
     if (on_device) std::erase_if(cases, [](const Case& test) { return test.on_host; });
     if (cases.empty())
-      throw InputError("--filter: what matches '" + options.filter + "' is computed on the host: add --device cpu");
+      throw InputError("--filter: what matches '" + options.filter +
+                       "' is computed on the host: add --device cpu");
     for (const auto& test : cases) {
       runtime.stop().throw_if_requested(runtime.world(), "taugrid verify");
       Verdict verdict;

@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
     std::printf("%s: %s\n", chosen.name.c_str(), chosen.warning.c_str());
     return 0;
   }
-  if (argc > 1 && std::strcmp(argv[1], "try") == 0) return taugrid::comm::detail::mpi_takes_device_memory() ? 0 : 1;
+  if (argc > 1 && std::strcmp(argv[1], "try") == 0)
+    return taugrid::comm::detail::mpi_takes_device_memory() ? 0 : 1;
   const int gpus = taugrid::comm::detail::driver().gpus();
   if (argc < 2 || gpus == 0) return 3;
   taugrid::comm::detail::driver().use(launcher_local_rank().value_or(0) % gpus);
