@@ -104,7 +104,7 @@ int start(int argc, char** argv) {
   taugrid::bench::VerifyOptions verify_options;
   auto* verify = app.add_subcommand(
       "verify",
-      "Check within a minute or two that this build computes right on this machine: every case of the "
+      "Check within some minutes that this build computes right on this machine: every case of the "
       "bench,\n"
       "once, against another computation and against recorded values; exit code 1 names what is wrong");
   verify->add_option("--filter", verify_options.filter,
