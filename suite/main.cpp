@@ -296,7 +296,7 @@ int start(int argc, char** argv) {
 /// command that only prints, taking apart LibTorch's lists of operators was a third.
 [[noreturn]] void leave(int code) {
   errno = 0;
-  const bool lost = !std::cout.flush() || std::fflush(stdout) != 0;
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;  // std::cout writes there, too
   if (lost && code == 0) {
     std::fprintf(stderr, "taugrid: cannot write to standard output: %s\n", std::strerror(errno));
     code = static_cast<int>(taugrid::ExitCode::failed);

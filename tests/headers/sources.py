@@ -43,10 +43,10 @@ def main(root: Path) -> int:
             if count[function] == 1 and len(function) >= LEAST and function not in methods}
     failed = looked_at = 0
     for path in sources:
-        text = texts[path]
-        direct = re.findall(r'^#include "([^"]+)"', path.read_text(), re.M)
+        text, whole = texts[path], path.read_text()
+        direct = re.findall(r'^#include "([^"]+)"', whole, re.M)
         seen = set(direct).union(*(within.get(name, set()) for name in direct))
-        others = set(re.findall(r"^#include <([^>]+)>", path.read_text(), re.M)) | seen
+        others = set(re.findall(r"^#include <([^>]+)>", whole, re.M)) | seen
         for pattern, headers in PRECOMPILED.items():
             if (used := re.search(pattern, text)) and not any(name.startswith(headers) for name in others):
                 failed += 1

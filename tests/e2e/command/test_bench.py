@@ -227,7 +227,7 @@ def test_verify_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix product that is 1 % too large is seen where one is computed, be it by the other computation alone."""
     monkeypatch.setenv("LD_PRELOAD", f"{os.environ['TAUGRID_WRONG_PRODUCT']} {launch.PRELOADED}")
     products = {"forward", "jvp", "step/standard", "ntk", "hvp/first", "lambda_max/lanczos", "resnet/ntk",
-                "text/forward", "decoder/forward", "fisher", "regmean"}
+                "text/forward", "decoder/forward", "decoder/step", "decoder/lambda_max", "fisher", "regmean"}
     others = {"merge/linear", "merge/ties", "hdf5_write", "storage/packed_read"}
     done = launch.run(1, "verify", "--device", "cpu", "--filter", f"^({'|'.join(products | others)})$")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -235,7 +235,7 @@ def test_verify_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     results = {row[0]: row[-1] for row in (line.split() for line in lines if not line.startswith("#"))}
     wrong = [name for name, result in results.items() if result == "WRONG"]
     assert last == "# verify: WRONG: " + ", ".join(wrong)
-    assert results == dict.fromkeys(products, "WRONG") | dict.fromkeys(others, "ok") and set(wrong) == products
+    assert results == dict.fromkeys(products, "WRONG") | dict.fromkeys(others, "ok")
 
 
 def test_verify_is_right_on_whichever_processor_this_is() -> None:

@@ -634,7 +634,7 @@ def test_memory_does_not_grow_with_the_models(tmp_path: Path) -> None:
     for count in (1, 4):
         models.count = count
         peaks.append(memory(models, "ties"))
-    assert max(peaks) < 56 and peaks[1] < peaks[0] + 30, peaks  # of 8 MiB each is what waits for a slow disk
+    assert max(peaks) < 56 and peaks[1] < peaks[0] + 30, peaks  # seen, in no order: 9 to 23 for 1 to 4 models
 
 
 def test_memory_where_numbers_are_not_aligned(tmp_path: Path) -> None:
