@@ -149,7 +149,7 @@ Work forward(const Fixture& x, const LlamaSize& size) {
     work.bound = {x.fastest(2, in_memory), "in memory"};
   }
   work.run = [state, points, &x] {
-    study::StageWeights weights(*state->study);
+    study::StageWeights weights(*state->study, x.world());
     weights.add(study::Edit::start());
     state->study->evaluation.outputs_by_stages(x.world(), weights, 0, *points,
                                                [&](std::int64_t, const at::Tensor& z) { state->found = z; });

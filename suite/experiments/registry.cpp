@@ -46,7 +46,7 @@ Experiments make_experiments(config::Config& config, const Study& study) {
     auto experiment = each.maker(config, study);
     if (!experiment) continue;
     if (study.model.by_stages() && !experiment->runs_by_stages())
-      throw InputError("model.in_memory is \"stages\", and [" + each.name +
+      throw InputError("model.in_memory is \"" + study.settings.in_memory + "\", and [" + each.name +
                        "] takes whole models; expected \"whole\", or a run without this section");
     if (experiment->alone()) {
       alone = each.name;

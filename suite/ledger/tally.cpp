@@ -98,15 +98,23 @@ Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
 }
 
 Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs,
-                        std::int64_t batch, std::int64_t rounds, double flops) {
+                        std::int64_t batch, std::int64_t at_once, double flops) {
+  using study::StageWeights;
   const auto& cost = study_->model.cost();
   passes("forward", inputs, batch, models, flops, cost.passing(),
          [study = study_](const comm::Communicator&, std::int64_t n, std::int64_t) {
            return rehearse_stage(*study, n);
          });
-  goes_through(number(rounds * (1 + std::ssize(tasks))) * study_->model.file_bytes());
-  return holds(study::StageWeights::most_bytes(*study_, models) +
-               number(models * share(inputs) / rounds) * study::StageWeights::bytes_between(*study_));
+  // In a line each rank has all inputs and a part of the model; else it has a part of the inputs.
+  const int line = study_->settings.by_stretches() ? ranks_ : 1;
+  const auto mine = line > 1 ? inputs : share(inputs);
+  at_once = std::clamp<std::int64_t>(at_once, 1, std::max<std::int64_t>(1, mine));
+  const auto rounds = StageWeights::keeps(*study_, models, line) ? 1 : (mine + at_once - 1) / at_once;
+  goes_through(number(rounds * (1 + std::ssize(tasks))) * study_->model.file_bytes() / line);
+  const auto between = StageWeights::bytes_between(*study_);
+  if (line > 1)
+    gathers(static_cast<std::int64_t>(number(at_once) * between / sizeof(float)), models * mine / at_once);
+  return holds(StageWeights::most_bytes(*study_, models, line) + number(models * at_once) * between);
 }
 
 schedule::Rehearsal rehearse_stage(const Study& study, std::int64_t inputs) {
@@ -289,9 +297,9 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
 
 Tally& Tally::edited_by_stages(const std::vector<std::size_t>& tasks, std::int64_t models,
                                std::int64_t inputs) {
-  const auto at_once = study::StageWeights::inputs_at_once(*study_), all = models * share(inputs);
   return by_stages(tasks, models, inputs, study_->settings.evaluation_batch,
-                   std::max<std::int64_t>(1, (all + at_once - 1) / at_once), study_->model.cost().forward());
+                   study::StageWeights::inputs_at_once(*study_) / std::max<std::int64_t>(1, models),
+                   study_->model.cost().forward());
 }
 
 Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,

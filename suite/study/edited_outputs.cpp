@@ -61,7 +61,7 @@ void EditedOutputs::each(const Edit& edit, std::size_t b, Split split, std::int6
   if (edit.is_linear()) return each_of_linear(edit, b, split, n, visit);
   const auto points = sample(edit, b, split, n).points;
   if (study_.model.by_stages()) {
-    StageWeights weights(study_);
+    StageWeights weights(study_, group_);
     weights.add(edit);
     return study_.evaluation.outputs_by_stages(group_, weights, b, points, visit);
   }

@@ -15,8 +15,8 @@ struct Evaluation::Shard {
   const comm::Communicator& group;
   const Points& points;
   Range share;
-  at::Tensor order;  // undefined for pictures, which come as they are
-  std::int64_t width, batch;
+  at::Tensor order;                 // undefined for pictures, which come as they are
+  std::int64_t width, batch, most;  // most: points of any rank
   at::TensorOptions options;
 
   std::int64_t batches() const { return (share.count + batch - 1) / batch; }
@@ -32,9 +32,7 @@ struct Evaluation::Shard {
                            : points.part(share.begin + begin, std::min(batch, share.count - begin));
   }
   /// As many rows on each rank.
-  at::Tensor rows() const {
-    return at::zeros({comm::rows_a_rank(points.size(), group.size()), width}, options);
-  }
+  at::Tensor rows() const { return at::zeros({most, width}, options); }
   void put(const at::Tensor& found, std::int64_t i, at::Tensor& rows) const {
     if (order.defined())
       rows.index_copy_(0, (which(i) - share.begin).to(rows.device()), found.to(at::kFloat));
@@ -48,14 +46,15 @@ struct Evaluation::Shard {
 };
 
 Evaluation::Shard Evaluation::shard_of(const comm::Communicator& group, std::int64_t width,
-                                       const Points& points) const {
-  const auto share = group.share_of(points.size());
+                                       const Points& points, bool all) const {
+  const auto share = all ? Range{0, points.size()} : group.share_of(points.size());
   return {group,
           points,
           share,
           points.by_length(share.begin, share.count),
           width,
           settings_.evaluation_batch,
+          all ? points.size() : comm::rows_a_rank(points.size(), group.size()),
           at::TensorOptions(at::kFloat).device(model_.device())};
 }
 
@@ -75,9 +74,13 @@ void Evaluation::outputs_by_stages(const comm::Communicator& group, const StageW
   const at::NoGradGuard no_grad;
   const auto& encoder = model_.encoder();
   const auto& readout = readouts_.of(t);
-  const auto shard = shard_of(group, readout.width(encoder), points);
+  const auto& line = weights.line();
+  const auto shard = shard_of(group, readout.width(encoder), points, line.is_shared());
   const auto together = weights.models_at_once(shard.share.count);
-  const auto batches = std::max<std::int64_t>(1, weights.inputs_at_once() / shard.batch);
+  // Weights that are kept are not made again for the next batch, which begins before the ranks behind in the
+  // line have finished this one.
+  const auto batches =
+      weights.keeps(together) ? 1 : std::max<std::int64_t>(1, weights.inputs_at_once() / shard.batch);
   for (std::int64_t first = 0; first < weights.size(); first += together) {
     const Range models = {first, std::min(together, weights.size() - first)};
     std::vector<at::Tensor> rows;
@@ -97,8 +100,14 @@ void Evaluation::outputs_by_stages(const comm::Communicator& group, const StageW
                       rows[static_cast<std::size_t>(k - first)]);
           });
     }
-    for (std::int64_t k = 0; k < models.count; ++k)
-      visit(first + k, shard.gathered(rows[static_cast<std::size_t>(k)], "gathering outputs"));
+    for (std::int64_t k = 0; k < models.count; ++k) {
+      auto& mine = rows[static_cast<std::size_t>(k)];
+      if (line.is_shared())
+        line.share_last(mine);
+      else
+        mine = shard.gathered(mine, "gathering outputs");
+      visit(first + k, mine);
+    }
   }
 }
 

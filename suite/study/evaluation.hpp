@@ -40,7 +40,8 @@ class Evaluation {
                      const Points& points) const;
 
   /// As output() of each model of `weights`, in their order; `visit(k, z)`. Several go together through a
-  /// part of the model, as memory allows.
+  /// part of the model, as memory allows. Where the group's ranks share out its parts, they all go through
+  /// all points.
   using Visit = std::function<void(std::int64_t k, const at::Tensor& z)>;
   void outputs_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
                          const Points& points, const Visit& visit) const;
@@ -55,7 +56,9 @@ class Evaluation {
   at::Tensor say(const models::Blocks<T>& p, const models::Given& x, std::size_t t, const at::Tensor& labels,
                  std::int64_t most) const;
   struct Shard;
-  Shard shard_of(const comm::Communicator& group, std::int64_t width, const Points& points) const;
+  /// The rank's share of the points, or `all` of them.
+  Shard shard_of(const comm::Communicator& group, std::int64_t width, const Points& points,
+                 bool all = false) const;
   template <class F>
   at::Tensor by_shards(const comm::Communicator& group, std::int64_t width, const Points& points,
                        const char* what, F&& f) const;

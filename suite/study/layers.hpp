@@ -44,7 +44,8 @@ class Layers {
   /// One pass: f(x; θ).
   void outputs(const models::State& state, const models::Batch& batch, const See& see) const;
   /// One pass of all models of `weights`: `see(k, features)` for the k-th chosen layer, of each model in
-  /// their order. `before(part)` is called before each part of the model.
+  /// their order: of the layers that this rank has (StageWeights::line()). `before(part)` is called before
+  /// each of its parts of the model.
   using SeeAll = std::function<void(std::size_t k, const std::vector<at::Tensor>& features)>;
   void outputs_by_stages(const StageWeights& weights, const models::Batch& batch,
                          const std::function<void(int)>& before, const SeeAll& see) const;

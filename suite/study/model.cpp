@@ -52,8 +52,8 @@ void require_memory(const Settings& settings, const models::Encoder& encoder) {
 
 void require_runs_by_stages(const Settings& settings, const models::Encoder& encoder) {
   if (encoder.buffers().size() > 0 || encoder.decodes(encoder.stages()))
-    throw InputError("model.in_memory is \"stages\", and the model " + settings.model.string() + " is a " +
-                     encoder.architecture() +
+    throw InputError("model.in_memory is \"" + settings.in_memory + "\", and the model " +
+                     settings.model.string() + " is a " + encoder.architecture() +
                      ", whose stages share what they compute with; expected \"whole\"");
 }
 
@@ -62,10 +62,10 @@ void require_runs_by_stages(const Settings& settings, const models::Encoder& enc
 models::Checkpoint Model::read(const Settings& settings, InputFiles& files) {
   models::Checkpoint checkpoint;
   const auto read = [&] {
-    const bool values = !settings.random_init && !settings.by_stages;
+    const bool values = !settings.random_init && !settings.by_stages();
     checkpoint = values ? models::read_checkpoint(settings.model) : models::read_architecture(settings.model);
     if (settings.random_init) require_memory(settings, *checkpoint.encoder);
-    if (settings.by_stages) {
+    if (settings.by_stages()) {
       // It is there or missing; a fine-tuned model may come later, and is waited for.
       models::open_weights(settings.model, *checkpoint.encoder);
       start_file_ = std::make_unique<const ThetaFile>(settings.model, *checkpoint.encoder, settings.model);
@@ -93,7 +93,7 @@ models::Checkpoint Model::read(const Settings& settings, InputFiles& files) {
 
 Model::Model(const Settings& settings, InputFiles& files, at::Device device)
     : seed_(settings.seed),
-      by_stages_(settings.by_stages),
+      by_stages_(settings.by_stages()),
       drawn_by_open_clip_(settings.drawn_by_open_clip),
       device_(device),
       checkpoint_(read(settings, files)),
@@ -121,7 +121,7 @@ Model::Model(const Settings& settings, InputFiles& files, at::Device device)
 const models::State& Model::start() const {
   if (by_stages_)
     throw InputError(
-        "model.in_memory is \"stages\", and what this run measures takes θ0 whole; expected \"whole\"");
+        "model.in_memory is not \"whole\", and what this run measures takes θ0 whole; expected \"whole\"");
   // A model that is only counted with is now measured: any values will do.
   if (!checkpoint_.state.theta.defined()) checkpoint_.state = random_state();
   return checkpoint_.state;

@@ -244,11 +244,12 @@ Settings read_settings(config::Config& config, InputFiles& files) {
                  "Whose start at random: Hugging Face's of the architecture, or, of a CLIP, open_clip's, which "
                  "the tangent-space paper takes",
                  "hugging_face", {"hugging_face", "open_clip"}) == "open_clip";
-  settings.by_stages =
-      model.word("in_memory",
-                 "Whether a rank holds whole models in float32, or, of given models that are larger than its "
-                 "memory, a stage at a time, made of their files as it runs",
-                 "whole", {"whole", "stages"}) == "stages";
+  settings.in_memory = model.word(
+      "in_memory",
+      "Whether a rank holds whole models in float32, or, of given models that are larger than its memory, "
+      "stages made of their files: one at a time as it runs, or those of its stretch, where the ranks of "
+      "run.ranks_per_unit stand in a line that shares out a model's stages",
+      "whole", {"whole", "stages", "stretches"});
   settings.buffers = model.word(
       "buffers",
       "What editing does to statistics such as batch norm's: they are computed again for the edited "

@@ -30,7 +30,11 @@ struct Settings {
 
   std::filesystem::path model;
   bool random_init = false;
-  bool by_stages = false;           ///< θ stays in its files, and becomes float32 a stage at a time
+  /// "whole"; "stages": θ stays in its files, and becomes float32 a stage at a time; "stretches": and a
+  /// unit's ranks have a stretch of stages each.
+  std::string in_memory = "whole";
+  bool by_stages() const { return in_memory != "whole"; }
+  bool by_stretches() const { return in_memory == "stretches"; }
   bool drawn_by_open_clip = false;  ///< how a θ0 at random is drawn: as open_clip does, or as Hugging Face
   /// What becomes of buffers when a model is edited: "recompute" over training points of the edited tasks;
   /// "average", as θ: β0 + Σ α(β − β0), variances at least 0; or "keep", θ0's.

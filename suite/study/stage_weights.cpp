@@ -25,23 +25,41 @@ bool uses(const models::Encoder& encoder, std::size_t block, int part, bool voca
          (vocabulary && (number == encoder.vocabulary_block() || number == encoder.vocabulary_bias()));
 }
 
-std::int64_t numbers_of(const models::Encoder& encoder, int part, bool vocabulary) {
+/// One model's part takes so many, and the words of the last one.
+double bytes_of(const models::Encoder& encoder, int part, bool vocabulary) {
   const auto& blocks = encoder.layout().blocks();
   std::int64_t numbers = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    if (uses(encoder, i, part, vocabulary)) numbers += blocks[i].count;
-  return numbers;
+    if (uses(encoder, i, part, vocabulary && part > encoder.stages())) numbers += blocks[i].count;
+  return sizeof(float) * static_cast<double>(numbers);
+}
+
+/// One model's parts take so many.
+double bytes_of(const models::Encoder& encoder, const StageLine::Stretch& stretch, bool vocabulary) {
+  double bytes = 0;
+  for (int part = stretch.begin; part < stretch.end; ++part) bytes += bytes_of(encoder, part, vocabulary);
+  return bytes;
+}
+
+bool holds(const MemoryBound& bound, std::int64_t models, double bytes) {
+  return static_cast<double>(models) * bytes <= static_cast<double>(bound.vectors);
 }
 
 /// How many models' blocks of a part lie in memory side by side.
-std::int64_t models_of_part(const MemoryBound& bound, std::int64_t numbers, std::int64_t models) {
-  const auto room = static_cast<std::int64_t>(bound.vectors / sizeof(float));
-  return std::clamp<std::int64_t>(room / std::max<std::int64_t>(1, numbers), 1, models);
+std::int64_t models_of_part(const MemoryBound& bound, double bytes, std::int64_t models) {
+  const auto room = static_cast<std::int64_t>(static_cast<double>(bound.vectors) / std::max(1.0, bytes));
+  return std::clamp<std::int64_t>(room, 1, models);
+}
+
+StageLine line_of(const Study& study, const comm::Communicator& group) {
+  const auto& encoder = study.model.encoder();
+  return study.settings.by_stretches() ? StageLine(encoder, group) : StageLine(encoder);
 }
 
 }  // namespace
 
-StageWeights::StageWeights(const Study& study) : study_(study) {}
+StageWeights::StageWeights(const Study& study, const comm::Communicator& group)
+    : study_(study), line_(line_of(study, group)) {}
 
 int StageWeights::last_part() const { return study_.model.encoder().stages() + 1; }
 
@@ -127,29 +145,27 @@ void StageWeights::make(Range models, const autodiff::Block& block, std::span<co
   }
 }
 
-std::vector<StageWeights::Blocks> StageWeights::of(Range models, int part, bool vocabulary,
-                                                   at::ScalarType type) const {
-  const at::NoGradGuard no_grad;
+std::vector<StageWeights::Blocks> StageWeights::blocks_of(Range models, int part, const Pass& pass) const {
   const auto& encoder = study_.model.encoder();
   const auto& blocks = encoder.layout().blocks();
   std::vector<Blocks> made(static_cast<std::size_t>(models.count), Blocks(blocks.size()));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (!uses(encoder, i, part, vocabulary)) continue;
+    if (!uses(encoder, i, part, pass.vocabulary && part == last_part())) continue;
     std::vector<at::Tensor> flat;
     for (std::int64_t k = 0; k < models.count; ++k) flat.push_back(at::empty({blocks[i].count}, at::kFloat));
     make(models, blocks[i], flat);
     for (std::size_t k = 0; k < made.size(); ++k)
-      made[k][i] = flat[k].view(blocks[i].shape).to(study_.device, type);
+      made[k][i] = flat[k].view(blocks[i].shape).to(study_.device, pass.type);
   }
   return made;
 }
 
-void StageWeights::announce(int part, bool vocabulary) const {
+void StageWeights::announce(int part, const Pass& pass) const {
   const auto& encoder = study_.model.encoder();
   const auto& blocks = encoder.layout().blocks();
   disk_.announce([&] {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-      if (!uses(encoder, i, part, vocabulary)) continue;
+      if (!uses(encoder, i, part, pass.vocabulary && part == last_part())) continue;
       const Range range = {blocks[i].offset, blocks[i].count};
       study_.model.start_file().announce(encoder.layout(), range);
       for (const auto& file : files_) file->announce(encoder.layout(), range);
@@ -157,28 +173,58 @@ void StageWeights::announce(int part, bool vocabulary) const {
   });
 }
 
+bool StageWeights::keeps(std::int64_t models) const {
+  return holds(study_.bound, models, bytes_of(study_.model.encoder(), line_.mine(), true));
+}
+
+bool StageWeights::keeps(const Pass& pass) const {
+  if (!keeps(pass.models.count)) {
+    kept_.reset();
+    return false;
+  }
+  const auto is_pass = [&](const Pass& other) {
+    return other.models.begin == pass.models.begin && other.models.count == pass.models.count &&
+           other.vocabulary == pass.vocabulary && other.type == pass.type;
+  };
+  if (!kept_ || !is_pass(kept_->pass)) {
+    kept_.reset();  // before the next ones are made
+    kept_.emplace(Kept{pass, std::vector<std::vector<Blocks>>(static_cast<std::size_t>(last_part()) + 1)});
+  }
+  return true;
+}
+
 void StageWeights::run(const Pass& pass, std::span<const models::Given> batches,
                        const std::function<void(int)>& before, const See& see) const {
   const at::NoGradGuard no_grad;
   const auto& encoder = study_.model.encoder();
   const auto count = pass.models.count;
+  const auto [begin, end] = line_.mine();
+  const bool kept = keeps(pass);
   std::vector<std::vector<at::Tensor>> h(static_cast<std::size_t>(count),
                                          std::vector<at::Tensor>(batches.size()));
-  for (int part = 0; part <= last_part(); ++part) {
+  for (int part = begin; part < end; ++part) {
     before(part);
-    const bool vocabulary = pass.vocabulary && part == last_part();
-    const auto together = models_of_part(study_.bound, numbers_of(encoder, part, vocabulary), count);
+    const auto bytes = bytes_of(encoder, part, pass.vocabulary);
+    const auto together = kept ? count : models_of_part(study_.bound, bytes, count);
     for (std::int64_t first = 0; first < count; first += together) {
       const Range some = {pass.models.begin + first, std::min(together, count - first)};
-      const auto blocks = of(some, part, vocabulary, pass.type);
-      if (first + together >= count && part < last_part())
-        announce(part + 1, pass.vocabulary && part + 1 == last_part());  // while this part computes
+      std::vector<Blocks> made;
+      auto& blocks = kept ? kept_->parts[static_cast<std::size_t>(part)] : made;
+      if (blocks.empty()) {
+        blocks = blocks_of(some, part, pass);
+        if (first + together >= count && part + 1 < end)
+          announce(part + 1, pass);  // while this part computes
+      }
       for (std::int64_t k = 0; k < some.count; ++k) {
         const auto& p = blocks[static_cast<std::size_t>(k)];
         for (std::size_t b = 0; b < batches.size(); ++b) {
           auto& state = h[static_cast<std::size_t>(first + k)][b];
+          if (part == begin && line_.receives()) state = line_.received(study_.device, pass.type);
           state = encoder.part(part, p, std::move(state), batches[b], pass.reach);
           see(part, some.begin + k, b, state, p);
+          if (part + 1 < end || !line_.sends()) continue;
+          line_.send(state);
+          state.reset();
         }
       }
     }
@@ -212,15 +258,29 @@ double StageWeights::bytes_between(const Study& study) {
   return sizeof(float) * static_cast<double>(c10::multiply_integers(shape));
 }
 
-double StageWeights::most_bytes(const Study& study, std::int64_t models) {
+double StageWeights::most_bytes(const Study& study, std::int64_t models, int ranks) {
   const auto& encoder = study.model.encoder();
   double most = 0;
-  for (int part = 0; part <= encoder.stages() + 1; ++part) {
-    const auto numbers = numbers_of(encoder, part, part > encoder.stages());
-    const auto together = models_of_part(study.bound, numbers, models);
-    most = std::max(most, sizeof(float) * static_cast<double>(together * numbers));
+  for (const auto& stretch : StageLine::stretches(encoder, ranks)) {
+    const auto whole = bytes_of(encoder, stretch, true);
+    if (holds(study.bound, models, whole)) {
+      most = std::max(most, static_cast<double>(models) * whole);
+      continue;
+    }
+    for (int part = stretch.begin; part < stretch.end; ++part) {
+      const auto bytes = bytes_of(encoder, part, true);
+      most = std::max(most, static_cast<double>(models_of_part(study.bound, bytes, models)) * bytes);
+    }
   }
   return most;
+}
+
+bool StageWeights::keeps(const Study& study, std::int64_t models, int ranks) {
+  const auto& encoder = study.model.encoder();
+  const auto all = StageLine::stretches(encoder, ranks);
+  return std::all_of(all.begin(), all.end(), [&](const StageLine::Stretch& stretch) {
+    return holds(study.bound, models, bytes_of(encoder, stretch, true));
+  });
 }
 
 }  // namespace taugrid::study

@@ -18,10 +18,13 @@ namespace {
 
 /// Before a file is read: what is held a stage at a time is measured alone.
 const Settings& checked(const Settings& settings) {
-  if (!settings.by_stages) return settings;
-  const auto refuse = [](const std::string& what) {
-    throw InputError("model.in_memory is \"stages\", and " + what + ", or \"whole\"");
+  if (!settings.by_stages()) return settings;
+  const auto refuse = [&](const std::string& what, const std::string& instead = "whole") {
+    throw InputError(
+        fmt::format(R"(model.in_memory is "{}", and {}, or "{}")", settings.in_memory, what, instead));
   };
+  if (settings.by_stretches() && settings.ranks_per_unit < 2)
+    refuse("run.ranks_per_unit is 1; expected ranks that share out the stages, 2 or more", "stages");
   if (settings.random_init) refuse("model.init is \"random\"; expected \"pretrained\"");
   for (const auto& name : settings.regimes) {
     if (settings.trains(name))

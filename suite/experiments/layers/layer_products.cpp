@@ -121,8 +121,8 @@ struct LayerProducts::Models {
   std::int64_t passes = 0, edit_passes = 0;
 };
 
-LayerProducts::Models LayerProducts::models_by_stages(std::size_t t) const {
-  Models models = {study::StageWeights(study_)};
+LayerProducts::Models LayerProducts::models_by_stages(std::size_t t, const comm::Communicator& group) const {
+  Models models = {study::StageWeights(study_, group)};
   auto& weights = models.weights;
   models.start = weights.add(Edit::start());
   const auto pairs = study_.tasks.pairs_of(t);
@@ -179,6 +179,8 @@ void LayerProducts::compare_by_stages(std::size_t t, const Models& models, const
     for (std::size_t k = 0; k < models.negations.size(); ++k)
       compare(models.negations[k], of_layer("negation_frame").select(2, static_cast<std::int64_t>(k)), {});
   });
+  if (models.weights.line().is_shared() && !models.weights.line().is_first())
+    return;  // ranks' rows are added
   part("passes").fill_(models.passes);
   part("edit_passes").fill_(models.edit_passes);
 }
@@ -186,8 +188,11 @@ void LayerProducts::compare_by_stages(std::size_t t, const Models& models, const
 store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& context) const {
   const at::NoGradGuard no_grad;
   const auto sample = study_.samples.of(t, Split::test, points_);
-  const auto n = sample.labels.size(0), most = comm::rows_a_rank(n, context.group.size());
-  const auto share = context.group.share_of(n);
+  const bool by_stages = study_.model.by_stages();
+  const auto models_of_parts = by_stages ? std::optional(models_by_stages(t, context.group)) : std::nullopt;
+  const bool in_line = by_stages && models_of_parts->weights.line().is_shared();
+  const auto n = sample.labels.size(0), most = in_line ? n : comm::rows_a_rank(n, context.group.size());
+  const auto share = in_line ? Range{0, n} : context.group.share_of(n);
   const auto v = variants(), l = static_cast<std::int64_t>(layers_.chosen().size()),
              a = static_cast<std::int64_t>(alpha_.size()), edits = static_cast<std::int64_t>(lambda_.size());
   const auto pairs = study_.tasks.pairs_of(t);
@@ -207,8 +212,6 @@ store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& c
   const auto rounds = (most + batch_ - 1) / batch_;
   const auto weight = at::tensor(alpha_, at::kDouble);
   const auto steps = static_cast<double>(pairs.size() * (1 + lambda_.size()) + lambda_.size());
-  const bool by_stages = study_.model.by_stages();
-  const auto models_of_parts = by_stages ? std::optional(models_by_stages(t)) : std::nullopt;
   const auto last = study::Layers::last(study_.model);
   try {
     while (rows.rounds() < rounds) {
@@ -217,8 +220,11 @@ store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& c
       const auto batch = m > 0 ? sample.points.part(share.begin + begin, m) : models::Batch{};
       const auto part = [&](const std::string& name) { return rows.of(name, begin, m); };
       if (by_stages) {
-        const auto before = [&](int number) {
+        // In a line no rank waits for those behind it: all learn at the same batch what the first one knows.
+        if (in_line && models_of_parts->weights.line().word_of_first(context.stop.requested()))
           context.stop_if_requested();
+        const auto before = [&](int number) {
+          if (!in_line) context.stop_if_requested();
           context.progress((static_cast<double>(rows.rounds()) + number / static_cast<double>(last + 1)) /
                                static_cast<double>(rounds),
                            "part " + std::to_string(number) + " of " + std::to_string(last));
@@ -284,7 +290,7 @@ store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& c
     throw;
   }
   store::TensorFile file;
-  file.tensors = rows.gathered(n);
+  file.tensors = in_line ? rows.summed() : rows.gathered(n);
   for (const auto* name : {"passes", "edit_passes"}) file.tensors[name] = file.tensors.at(name).max();
   return file;
 }
@@ -323,8 +329,7 @@ Tally LayerProducts::tally(std::size_t t) const {
   };
   if (study_.model.by_stages()) {
     // All models go through a part together, a batch at a time; beside a layer's features lie its rows.
-    const auto batches = (comm::rows_a_rank(n, study_.settings.ranks_per_unit) + batch_ - 1) / batch_;
-    tally.by_stages(models, passes, n, batch_, batches, flops())
+    tally.by_stages(models, passes, n, batch_, batch_, flops())
         .holds_beside(4 * static_cast<double>((passes + 14) * at_once * largest) + stored);
     return finished();
   }

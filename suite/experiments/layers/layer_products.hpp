@@ -72,7 +72,7 @@ class LayerProducts {
   void frame_of(const Features& a, const Features& b, const Seen& seen, at::Tensor frame) const;
   /// The models that are seen on task t's points, of which memory holds one stage each.
   struct Models;
-  Models models_by_stages(std::size_t t) const;
+  Models models_by_stages(std::size_t t, const comm::Communicator& group) const;
   /// All that compute() finds of a batch; `part(name)` are its rows.
   void compare_by_stages(std::size_t t, const Models& models, const models::Batch& batch,
                          const std::function<at::Tensor(const std::string&)>& part,

@@ -50,4 +50,13 @@ std::map<std::string, at::Tensor> PointRows::gathered(std::int64_t n) const {
   return all;
 }
 
+std::map<std::string, at::Tensor> PointRows::summed() const {
+  auto all = tensors_;
+  for (auto& [name, rows] : all) {
+    rows = rows.clone();
+    group_.all_reduce_sum(rows, "adding layers");
+  }
+  return all;
+}
+
 }  // namespace taugrid::experiments

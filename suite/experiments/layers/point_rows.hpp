@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// What a unit has found of its points, a row a point: each rank of its group has some of them, passes them a
-// round at a time, and keeps in a file of its own what is done, so that a unit that is stopped or killed goes
-// on there.
+// What a unit has found of its points, a row a point: each rank of its group has some of them, or all of them
+// and some layers of the model; passes them a round at a time, and keeps in a file of its own what is done,
+// so that a unit that is stopped or killed goes on there.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,6 +30,8 @@ class PointRows {
   void save();
   /// All ranks' rows, of which there are n. Collective.
   std::map<std::string, at::Tensor> gathered(std::int64_t n) const;
+  /// The sums of all ranks' rows, each of which has all points, and zeros for what is another's. Collective.
+  std::map<std::string, at::Tensor> summed() const;
 
  private:
   const comm::Communicator& group_;

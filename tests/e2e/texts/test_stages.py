@@ -5,16 +5,18 @@ type of the files, the bound of memory and the number of ranks; and what takes w
 
 import json
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import rehearsal
 import torch
-from compare import differing, numbers
+from compare import assert_close, differing, numbers
 from decoder_worlds import GEMMA, LONGEST, PLAIN, PROMPTS, SMALL, VOCABULARY
-from launch import PROGRAM, complaint, environment, measure, run
+from launch import PROGRAM, complaint, environment, kill_all, measure, run, start, wait_until
 from safetensors.torch import load_file, save_file
 from text_worlds import PromptWorld, pack_prompts, word_tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -65,6 +67,11 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
+def stretches(ranks: int) -> tuple[str, ...]:
+    """Arguments of a run whose ranks stand in lines of so many, each with a stretch of stages."""
+    return ("--set", 'model.in_memory="stretches"', "--set", f"run.ranks_per_unit={ranks}")
+
+
 def world_of(folder: Path, family: str, **more: Any) -> PromptWorld:
     """A model at random and one a task that differs from it everywhere: nothing is trained."""
     torch.manual_seed(3)
@@ -111,6 +118,54 @@ def test_ranks_that_share_a_unit_give_the_same(llama: PromptWorld, tmp_path: Pat
     assert differing(whole, numbers(measure(llama.experiment, tmp_path / "stages", *of_two, *STAGES))) == []
 
 
+def test_ranks_that_share_out_the_stages_give_the_numbers_of_one(tuned: PromptWorld, tmp_path: Path) -> None:
+    """There are five parts, so that four ranks have one or two each."""
+    whole = numbers(measure(tuned.experiment, tmp_path / "whole", ranks=1))
+    assert differing(whole, numbers(measure(tuned.experiment, tmp_path / "shared", *stretches(4), ranks=4))) == []
+
+
+def test_lines_with_little_memory_and_with_ranks_that_have_no_stage(llama: PromptWorld, tmp_path: Path) -> None:
+    whole = numbers(measure(llama.experiment, tmp_path / "whole", ranks=1))
+    for ranks, memory in ((2, 1e-6), (6, 0)):
+        shared = measure(llama.experiment, tmp_path / f"shared{ranks}", *stretches(ranks), "--set",
+                         f"run.memory={memory}", ranks=ranks)
+        assert differing(whole, numbers(shared)) == [], ranks
+
+
+def test_a_line_of_devices_gives_the_hosts_numbers(llama: PromptWorld, tmp_path: Path) -> None:
+    whole = numbers(measure(llama.experiment, tmp_path / "whole", ranks=1))
+    shared = rehearsal.run(llama.experiment, tmp_path / "shared", *stretches(2), ranks=2)
+    assert_close(whole, numbers(shared))
+
+
+@pytest.fixture(scope="session")
+def slow_line(tmp_path_factory: pytest.TempPathFactory) -> tuple[PromptWorld, dict[str, Any]]:
+    """A world whose units take a while, and the numbers of a run of two ranks in a line."""
+    folder = tmp_path_factory.mktemp("slow_line")
+    world = world_of(folder / "world", "llama", hidden_size=192, intermediate_size=768, num_hidden_layers=6)
+    world.experiment.write_text(EXPERIMENT.split("[similarity]")[0] + "[linearity]\npoints = 24\nbatch = 1\n")
+    return world, numbers(measure(world.experiment, folder / "unbroken", *stretches(2)))
+
+
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_a_line_of_ranks_goes_on_where_it_ended(
+        slow_line: tuple[PromptWorld, dict[str, Any]], tmp_path: Path, end: str) -> None:
+    """A stop comes between two batches of a unit, which all ranks leave, though none waits for those behind it."""
+    world, unbroken = slow_line
+    folder = tmp_path / "run"
+    job = start(2, "run", world.experiment, "--run-dir", folder, *stretches(2))
+    assert wait_until(lambda: (folder / "scratch").exists() and any((folder / "scratch").iterdir()), job)
+    if end == "killed":
+        kill_all(job)
+    else:
+        job.send_signal(signal.SIGUSR1)
+        errors = job.communicate()[1]
+        assert job.returncode == 75 and "taugrid: stopped: 0 of 15 units done when SIGUSR1 came" in errors, errors
+        assert len(list(folder.glob("scratch/**/points-*.safetensors"))) == 2  # what each rank has of a unit
+    assert not (folder / "results.h5").exists()
+    assert differing(unbroken, numbers(measure(world.experiment, folder, *stretches(2)))) == []
+
+
 def test_pictures(world: Any, run_folder: Path, tmp_path: Path) -> None:
     experiment = tmp_path / "pictures.toml"
     text = EXPERIMENT.replace('"tuned"', f'"{run_folder}/checkpoints"').replace(
@@ -130,7 +185,8 @@ def test_pictures(world: Any, run_folder: Path, tmp_path: Path) -> None:
     ("ntk.points=2", "[ntk] takes whole models"),
     ("barrier.points=2", "[barrier] takes whole models"),
     ('merging.methods=["ties"]', "[merging] takes whole models"),
-    ('model.in_memory="some"', "expected one of whole, stages"),
+    ('model.in_memory="stretches"', "run.ranks_per_unit is 1; expected ranks that share out the stages"),
+    ('model.in_memory="some"', "expected one of whole, stages, stretches"),
 ])
 def test_what_takes_whole_models_is_refused(llama: PromptWorld, tmp_path: Path, change: str, expected: str) -> None:
     done = run(1, "run", llama.experiment, "--run-dir", tmp_path / "run", *STAGES, "--set", change)
@@ -138,14 +194,17 @@ def test_what_takes_whole_models_is_refused(llama: PromptWorld, tmp_path: Path, 
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("spoilt", ["model", "tuned/standard/topics"])
-def test_a_number_that_is_not_finite_is_refused_by_its_file(tmp_path: Path, spoilt: str) -> None:
+@pytest.mark.parametrize(("spoilt", "ranks"), [("model", 1), ("tuned/standard/topics", 1),
+                                               ("tuned/standard/topics", 4)])
+def test_a_number_that_is_not_finite_is_refused_by_its_file(tmp_path: Path, spoilt: str, ranks: int) -> None:
+    """In a line the rank that has the stage sees it, and ends all."""
     world = world_of(tmp_path / "world", "gemma2", **GEMMA)
     path = world.folder / spoilt / "model.safetensors"
     tensors = load_file(path)
     tensors["model.layers.1.mlp.up_proj.weight"][3, 2] = float("nan")
     save_file(tensors, path, {"format": "pt"})
-    done = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *STAGES)
+    how = STAGES if ranks == 1 else stretches(ranks)
+    done = run(ranks, "run", world.experiment, "--run-dir", tmp_path / "run", *how)
     complaint(done, path, "model.layers.1.mlp.up_proj.weight holds NaN or infinity")
 
 
@@ -187,3 +246,7 @@ def test_a_plan_needs_the_configuration_alone(tmp_path: Path) -> None:
     assert plan["plan"][0]["memory_bytes"] < 4 * parameters
     passes = sum(unit["flops"] for unit in plan["units"]) / (2 * parameters * SMALL["max_position_embeddings"])
     assert passes > 3 * (24 * 2)  # of each task's points through θ0 and its own model, at least
+    run(1, "plan", experiment, "--ranks", "4", "--json", made, *stretches(4))
+    shared = json.loads(made.read_text())
+    assert sum(unit["flops"] for unit in shared["units"]) == pytest.approx(sum(unit["flops"] for unit in plan["units"]))
+    assert shared["plan"][0]["memory_bytes"] < 4 * parameters
