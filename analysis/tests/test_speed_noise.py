@@ -16,7 +16,8 @@ import pytest
 import recorded_bench
 from scipy import stats
 
-from taugrid_analysis.numbers.ratio import LEVEL, holm
+from taugrid_analysis.numbers.ratio import holm
+from taugrid_analysis.numbers.sampling import LEVEL
 from taugrid_analysis.speed import check, noise
 from taugrid_analysis.speed.compare import Rule, lines
 from taugrid_analysis.speed.references import Reference

@@ -86,6 +86,9 @@ class Section {
   /// Whether it is set to a number, or to a list: for keys that take either.
   bool is_number(const std::string& key) const;
   bool is_list(const std::string& key) const;
+  /// Throws InputError where numbers may differ (Config::let_numbers_differ) and this one does, which has one
+  /// meaning for all tensors.
+  void require_one_number(const std::string& key) const;
   /// The keys the file and its bases set, by line (for tables with free names).
   std::vector<std::string> keys() const;
   /// An InputError about this key: "FILE:LINE: key: problem". For checks that span several keys.

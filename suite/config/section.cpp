@@ -52,6 +52,10 @@ bool Section::is_list(const std::string& key) const {
   return node != nullptr && node->is_array();
 }
 
+void Section::require_one_number(const std::string& key) const {
+  if (has(key) && !is_number(key)) refuse(key, "is one number for all tensors; expected no list");
+}
+
 std::vector<std::string> Section::keys() const {
   std::vector<std::string> result;
   const auto* node = state_->find(name_);

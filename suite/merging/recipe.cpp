@@ -183,12 +183,6 @@ void read_slices(config::Section& root, Recipe& recipe, bool describing) {
   }
 }
 
-/// Numbers of [parameters] and models may be lists over layers and tensors; others have one meaning for all.
-void require_one_number(const config::Section& section, const std::string& key) {
-  if (section.has(key) && !section.is_number(key))
-    section.refuse(key, "is one number for all tensors; expected no list");
-}
-
 /// One of the words, or else a folder: empty where it is a word.
 fs::path folder_or(config::Section& section, const std::string& key, const config::Meaning& meaning,
                    std::string& word, const std::vector<std::string>& words) {
@@ -304,7 +298,7 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
     const auto share =
         adapter->real("share", "The least rank that keeps this share of the merged matrix' squared norm", 1,
                       config::some_share);
-    require_one_number(*adapter, "share");
+    adapter->require_one_number("share");
     recipe.adapter = {rank, share, root.where("adapter")};
   }
   if (describing || !recipe.adapter)
@@ -314,7 +308,7 @@ Recipe read(config::Config& config, bool describing, bool needs_out) {
         "base's own parts where none is larger, and else parts in the order of their names, with an index, "
         "as Hugging Face writes them",
         5, {1e-6, 1e6});
-  require_one_number(root, "max_shard_size");
+  root.require_one_number("max_shard_size");
   if (auto checkpoints = config.optional_section("checkpoints", of_checkpoints)) {
     if (!describing) {
       list_checkpoints(root, *checkpoints, recipe);

@@ -113,8 +113,7 @@ std::vector<WeightedCheckpoint> read_checkpoints(config::Section& section, bool 
   double decay = 0;
   if (describing || schedule == "ema") {
     decay = section.real("decay", "What ema leaves of the average before", 0.9, {0, 0.9999, true});
-    if (section.has("decay") && !section.is_number("decay"))
-      section.refuse("decay", "is one number for all tensors; expected no list");
+    section.require_one_number("decay");
   } else if (section.has("decay")) {
     section.refuse("decay", "is of ema, and schedule is " + canonical(schedule) + "; expected none");
   }

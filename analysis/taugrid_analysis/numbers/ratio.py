@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Floats
-
-LEVEL = 0.95  # of the intervals
+from taugrid_analysis.numbers.sampling import LEVEL
 
 
 @dataclass(frozen=True)

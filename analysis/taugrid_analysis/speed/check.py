@@ -10,7 +10,7 @@ import numpy as np
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.numbers.arrays import Floats
-from taugrid_analysis.numbers.ratio import LEVEL
+from taugrid_analysis.numbers.sampling import LEVEL
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.speed import machine, noise, references
 from taugrid_analysis.speed.bench_json import Times

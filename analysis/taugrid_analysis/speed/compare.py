@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.numbers.ratio import LEVEL, holm
+from taugrid_analysis.numbers.ratio import holm
+from taugrid_analysis.numbers.sampling import LEVEL
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.speed import machine, noise
 from taugrid_analysis.speed.samples import Side

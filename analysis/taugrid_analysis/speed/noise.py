@@ -15,7 +15,8 @@ import numpy as np
 from scipy import stats
 
 from taugrid_analysis.numbers.arrays import Floats
-from taugrid_analysis.numbers.ratio import LEVEL, of_logs
+from taugrid_analysis.numbers.ratio import of_logs
+from taugrid_analysis.numbers.sampling import LEVEL
 
 CALLS = 3  # a side, from which on a spread is known
 Interval = tuple[float, float]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array, Floats
-from taugrid_analysis.numbers.means import place_of
+from taugrid_analysis.numbers.means import normalised, place_of
 from taugrid_analysis.run import accuracies
 from taugrid_analysis.run.results import Results
 
@@ -53,7 +53,6 @@ def added(results: Results, regime: str, alpha: float | None = None) -> Added | 
     accuracy = test.value.to_numpy()[place].astype(float)
     if single is None:
         return Added(wanted, accuracy, test.error[place], nothing, nothing)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        normalized = accuracy / single.value.to_numpy()
+    normalized = normalised(accuracy, single.value.to_numpy())
     errors = [accuracies.ratio_error(test, (place, t), single, t) for t in range(count)]
     return Added(wanted, accuracy, test.error[place], normalized, np.array(errors))

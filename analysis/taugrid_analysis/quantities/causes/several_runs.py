@@ -22,6 +22,7 @@ import xarray as xr
 from taugrid_analysis.numbers.arrays import Array, Floats
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.numbers.ratio import Ratio, of_logs
+from taugrid_analysis.numbers.sampling import LEVEL
 from taugrid_analysis.quantities.smoothness import magnitude
 from taugrid_analysis.run import several_seeds
 from taugrid_analysis.run.frames.layers import last_layer
@@ -283,7 +284,7 @@ def explained(starts: Sequence[Cloud], cause: str, signed: bool) -> Explained:
         weights.append(weight)
     drawn = _fit(x, y, np.concatenate(weights, axis=1))[0]
     kept = drawn[np.isfinite(drawn)]
-    low, high = np.quantile(kept, [0.025, 0.975]) if len(kept) else (float("nan"),) * 2
+    low, high = np.quantile(kept, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(kept) else (float("nan"),) * 2
     return Explained(float(value[0]), float(low), float(high), float(slope[0]))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.numbers.ratio import holm
+from taugrid_analysis.numbers.sampling import LEVEL
 from taugrid_analysis.page.table import Column, Table
 from taugrid_analysis.papers import published
 from taugrid_analysis.quantities.causes import several_runs
@@ -121,8 +122,8 @@ def comparisons(known: Sequence[Setting]) -> Table:
         table.notes.append(
             f"Below 1: more linear with the cause. Samples are {samples}, and paired: one of either setting"
             " has the same seed, and the same place among its orders of the training points. ratio: the"
-            " geometric mean; low, high: Student's 95 % interval, each line alone; p: of a ratio of 1,"
-            " corrected for all lines (Holm)."
+            f" geometric mean; low, high: Student's {100 * LEVEL:g} % interval, each line alone; p: of a"
+            " ratio of 1, corrected for all lines (Holm)."
         )
     return table
 
@@ -156,7 +157,7 @@ def barrier(runs: Sequence[Run]) -> Table:
     table.notes += [
         f"{len(clouds)} θ0, {sum(len(cloud.delta) for cloud in clouds)} pairs, {each} of each θ0.",
         "δ = αL(θ₁) + (1−α)L(θ₂) − L(αθ₁ + (1−α)θ₂), v = θ₁ − θ₂; λ_max of the Hessian at θ0, of two tasks"
-        " the mean of |λ_max|, at least that of their mean loss. low, high: of"
-        f" 95 % of {several_runs.DRAWS:,} bootstrap draws over θ0s and, within each, over models.",
+        f" the mean of |λ_max|, at least that of their mean loss. low, high: of {100 * LEVEL:g} % of"
+        f" {several_runs.DRAWS:,} bootstrap draws over θ0s and, within each, over models.",
     ]
     return table

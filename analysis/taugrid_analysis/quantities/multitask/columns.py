@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from taugrid_analysis.numbers import means
 from taugrid_analysis.numbers.measured import NOTHING, measured_mean
 from taugrid_analysis.run import accuracies
 from taugrid_analysis.run.results import Results
@@ -24,6 +25,6 @@ def of_regime(results: Results, regime: str) -> dict[str, float]:
         values["absolute"] = measured_mean(value, joint.error)
         if single is not None:
             errors = [accuracies.ratio_error(joint, (t,), single, t) for t in range(len(value))]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                values["normalized"] = measured_mean(value / single.value.to_numpy(), np.array(errors))
+            shares = means.normalised(value, single.value.to_numpy())
+            values["normalized"] = measured_mean(shares, np.array(errors))
     return values
