@@ -76,11 +76,12 @@ void Evaluation::outputs_by_stages(const comm::Communicator& group, const StageW
   const auto& readout = readouts_.of(t);
   const auto& line = weights.line();
   const auto shard = shard_of(group, readout.width(encoder), points, line.is_shared());
-  const auto together = weights.models_at_once(shard.share.count);
-  // Weights that are kept are not made again for the next batch, which begins before the ranks behind in the
-  // line have finished this one.
+  const auto together = line.least(weights.models_at_once(shard.share.count));
+  // Where all ranks keep their weights, none is made again for the next batch, which begins before the ranks
+  // behind in the line have finished this one.
+  const bool kept = line.least(weights.keeps(together) ? 1 : 0) > 0;
   const auto batches =
-      weights.keeps(together) ? 1 : std::max<std::int64_t>(1, weights.inputs_at_once() / shard.batch);
+      kept ? 1 : line.least(std::max<std::int64_t>(1, weights.inputs_at_once() / shard.batch));
   for (std::int64_t first = 0; first < weights.size(); first += together) {
     const Range models = {first, std::min(together, weights.size() - first)};
     std::vector<at::Tensor> rows;

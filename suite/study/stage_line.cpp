@@ -77,6 +77,13 @@ void StageLine::send(const at::Tensor& state) const {
   after_->broadcast(whole, 0, "a stage's output");
 }
 
+std::int64_t StageLine::least(std::int64_t mine) const {
+  if (group_ == nullptr) return mine;
+  return group_->all_gather(at::full({1}, mine, at::kLong), "bounds of a line of ranks")
+      .min()
+      .item<std::int64_t>();
+}
+
 bool StageLine::word_of_first(bool word) const {
   auto told = at::full({1}, word ? 1 : 0, at::kLong);
   if (before_) before_->broadcast(told, 0, "the first rank's word");

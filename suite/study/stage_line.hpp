@@ -45,6 +45,8 @@ class StageLine {
   void send(const at::Tensor& state) const;
   bool receives() const { return before_ && !mine_.empty(); }
   bool sends() const { return sends_; }
+  /// The least of all ranks' numbers, whose memory may differ: what they pass on, they pass in the same order.
+  std::int64_t least(std::int64_t mine) const;
   /// The first rank's word, which goes from rank to rank: none waits for those behind it.
   bool word_of_first(bool word) const;
   /// Fills `features` on every rank with what the rank of the last part has.

@@ -79,6 +79,7 @@ TEST(Line, PassesWhatARankSendsAndTheFirstRanksWord) {
     const int size = world.size();
     EXPECT_TRUE(at::equal(last, at::full({2, 3, 4}, size * (size - 1) / 2, type)));
   }
+  EXPECT_EQ(line.least(7 - world.rank()), 8 - world.size());
   EXPECT_TRUE(line.word_of_first(world.rank() == 0));
   EXPECT_FALSE(line.word_of_first(world.rank() != 0));
 }
