@@ -183,29 +183,34 @@ class Runner:
 
     def __init__(self) -> None:
         self.child: subprocess.Popen[str] | None = None
-        self.stopping = False
+        self.asked: int | None = None  # the signal that asked for a stop
         for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
             signal.signal(number, self.stop)
 
     def stop(self, number: int, _: FrameType | None) -> None:
-        self.stopping = True
-        if self.child is not None and number != signal.SIGINT:  # a terminal sends that to all of its processes
-            self.child.send_signal(number)
+        self.asked = number
+        if self.child is not None:
+            self.pass_on(self.child)
+
+    def pass_on(self, child: subprocess.Popen[str]) -> None:
+        if self.asked is not None and self.asked != signal.SIGINT:  # a terminal sends that to all of its processes
+            child.send_signal(self.asked)
 
     def run(self, command: Command) -> int:
         """The exit code: the command's own, 128 and the signal's number, or STOPPED."""
-        if self.stopping:
+        if self.asked is not None:
             return STOPPED
         print(f"jobs/paper.sh: {shlex.join(command.words)}", file=sys.stderr, flush=True)
         output = subprocess.PIPE if command.leave_out else None
         with subprocess.Popen(command.words, env=os.environ | command.environment, stdout=output, text=True) as child:
             self.child = child
+            self.pass_on(child)  # what came while the command was started
             for line in child.stdout or ():
                 if command.leave_out not in line:
                     print(line, end="", flush=True)
             code = child.wait()
         self.child = None
-        if code == 0 and self.stopping:
+        if code == 0 and self.asked is not None:
             return STOPPED
         return code if code >= 0 else 128 - code
 

@@ -335,9 +335,26 @@ def test_a_request_to_stop_reaches_the_step_that_runs(tree: Path, number: signal
         assert running.poll() is None
         time.sleep(0.02)
     running.send_signal(number)
-    out, error = running.communicate(timeout=30)
+    out, error = running.communicate(timeout=300)
     assert out == "first\nasked\n" and running.returncode == (code or 75)
     assert ("Stopped early" in error) == (code != 5)
+
+
+def test_a_request_to_stop_that_comes_while_a_step_is_started_reaches_it(tree: Path) -> None:
+    program = """
+import os, signal, subprocess, sys
+import paper
+
+class Asked(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+paper.subprocess.Popen = Asked
+sys.exit(paper.Runner().run(paper.Command(["sleep", "600"])))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tree / "jobs", timeout=300, check=False)
+    assert done.returncode == 128 + signal.SIGUSR1
 
 
 def test_an_unknown_paper_is_refused_with_the_names(tree: Path) -> None:
