@@ -22,7 +22,8 @@ constexpr std::int64_t stretch_a_thread = std::int64_t{1} << 15;
 bool uses(const models::Encoder& encoder, std::size_t block, int part, bool vocabulary) {
   const auto number = static_cast<int>(block);
   return encoder.layout().blocks()[block].stage == part ||
-         (vocabulary && (number == encoder.vocabulary_block() || number == encoder.vocabulary_bias()));
+         (vocabulary && part > encoder.stages() &&
+          (number == encoder.vocabulary_block() || number == encoder.vocabulary_bias()));
 }
 
 /// One model's part takes so many, and the words of the last one.
@@ -30,7 +31,7 @@ double bytes_of(const models::Encoder& encoder, int part, bool vocabulary) {
   const auto& blocks = encoder.layout().blocks();
   std::int64_t numbers = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    if (uses(encoder, i, part, vocabulary && part > encoder.stages())) numbers += blocks[i].count;
+    if (uses(encoder, i, part, vocabulary)) numbers += blocks[i].count;
   return sizeof(float) * static_cast<double>(numbers);
 }
 
@@ -150,7 +151,7 @@ std::vector<StageWeights::Blocks> StageWeights::blocks_of(Range models, int part
   const auto& blocks = encoder.layout().blocks();
   std::vector<Blocks> made(static_cast<std::size_t>(models.count), Blocks(blocks.size()));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (!uses(encoder, i, part, pass.vocabulary && part == last_part())) continue;
+    if (!uses(encoder, i, part, pass.vocabulary)) continue;
     std::vector<at::Tensor> flat;
     for (std::int64_t k = 0; k < models.count; ++k) flat.push_back(at::empty({blocks[i].count}, at::kFloat));
     make(models, blocks[i], flat);
@@ -165,7 +166,7 @@ void StageWeights::announce(int part, const Pass& pass) const {
   const auto& blocks = encoder.layout().blocks();
   disk_.announce([&] {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-      if (!uses(encoder, i, part, pass.vocabulary && part == last_part())) continue;
+      if (!uses(encoder, i, part, pass.vocabulary)) continue;
       const Range range = {blocks[i].offset, blocks[i].count};
       study_.model.start_file().announce(encoder.layout(), range);
       for (const auto& file : files_) file->announce(encoder.layout(), range);

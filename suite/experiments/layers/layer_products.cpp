@@ -179,8 +179,7 @@ void LayerProducts::compare_by_stages(std::size_t t, const Models& models, const
     for (std::size_t k = 0; k < models.negations.size(); ++k)
       compare(models.negations[k], of_layer("negation_frame").select(2, static_cast<std::int64_t>(k)), {});
   });
-  if (models.weights.line().is_shared() && !models.weights.line().is_first())
-    return;  // ranks' rows are added
+  if (!models.weights.line().is_first()) return;  // rows of a line's ranks are added
   part("passes").fill_(models.passes);
   part("edit_passes").fill_(models.edit_passes);
 }
