@@ -58,7 +58,7 @@ fi
 if ! command -v apt-get >/dev/null; then
   for tool in mpicxx cmake ninja ccache h5pcc python3; do
     command -v "$tool" >/dev/null || say "missing: $tool (needed: C++20 compiler, CMake 3.25, Ninja, MPI, parallel HDF5," \
-      "Kokkos, CLI11, fmt, spdlog, toml++, nlohmann-json, yaml-cpp; name their folders with CMAKE_PREFIX_PATH, Kokkos_ROOT, HDF5_ROOT)"
+      "Kokkos, CLI11, spdlog, toml++, nlohmann-json, yaml-cpp; name their folders with CMAKE_PREFIX_PATH, Kokkos_ROOT, HDF5_ROOT)"
   done
 fi
 

@@ -93,7 +93,7 @@ def test_spack_knows_what_cmake_looks_for() -> None:
                             + (PROJECT / "cmake/taugrid_kokkos.cmake").read_text()))
     names = {"MPI": "mpi", "HDF5": "hdf5", "CLI11": "cli11", "Kokkos": "kokkos", "nlohmann_json": "nlohmann-json",
              "yaml": "yaml-cpp"}
-    assert {"MPI", "HDF5", "Kokkos", "fmt"} <= needed
+    assert {"MPI", "HDF5", "Kokkos", "spdlog"} <= needed
     for name in needed - {"Threads"}:
         spec = names.get(name, name)
         assert any(re.match(rf"{re.escape(spec)}([@ ]|$)", each) for each in specs), name

@@ -39,7 +39,6 @@ class Taugrid(CMakePackage, CudaPackage):
     depends_on("hdf5@1.10.8: +mpi +hl")
     depends_on("kokkos@3.4: +serial cxxstd=20")
     depends_on("cli11")
-    depends_on("fmt@9:")
     depends_on("spdlog@1.10:")
     depends_on("tomlplusplus@3:")
     depends_on("yaml-cpp@0.7:")
