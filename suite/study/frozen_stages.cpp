@@ -9,15 +9,26 @@
 
 namespace taugrid::study {
 
-const models::Batch& FrozenStages::chunk_of(const Name& name, std::int64_t count) {
+const FrozenStages::Ordered& FrozenStages::ordered(std::size_t t, data::Split split) {
+  auto [entry, is_new] = ordered_.try_emplace({t, split});
+  auto& [rows, places] = entry->second;
+  if (is_new) {
+    rows = order_(t, split);
+    places = at::empty_like(rows).index_copy_(0, rows, at::arange(rows.size(0), at::kLong));
+  }
+  return entry->second;
+}
+
+const models::Batch& FrozenStages::chunk_of(const Name& name) {
   if (const auto entry = index_.find(name); entry != index_.end()) {
     kept_.splice(kept_.begin(), kept_, entry->second);
     return entry->second->second;
   }
   const at::NoGradGuard no_grad;
   const auto [t, split, from, number] = name;
+  const auto& rows = ordered(t, split).rows;
   const auto begin = number * chunk_;
-  auto batch = raw_(t, split, at::arange(begin, std::min(count, begin + chunk_), at::kLong));
+  auto batch = raw_(t, split, rows.narrow(0, begin, std::min(chunk_, rows.size(0) - begin)));
   const auto& layout = model_.layout();
   const models::Given given{batch, model_.start_buffers()};
   batch.hidden = model_.encoder().run_to(from - 1, layout.views(model_.theta0()), given);
@@ -39,14 +50,24 @@ const models::Batch& FrozenStages::chunk_of(const Name& name, std::int64_t count
   return kept_.front().second;
 }
 
-models::Batch FrozenStages::run(std::size_t t, data::Split split, std::int64_t count, const at::Tensor& rows,
-                                int from) {
+at::Tensor shorter_first(const at::Tensor& rows, const at::Tensor& lengths, std::int64_t group) {
+  std::vector<at::Tensor> groups;
+  for (std::int64_t begin = 0; begin < rows.size(0); begin += group) {
+    const auto n = std::min(group, rows.size(0) - begin);
+    const auto sorted = std::get<1>(lengths.narrow(0, begin, n).sort(/*stable=*/true, 0, false));
+    groups.push_back(rows.narrow(0, begin, n).index_select(0, sorted));
+  }
+  return groups.empty() ? rows : at::cat(groups);
+}
+
+models::Batch FrozenStages::run(std::size_t t, data::Split split, const at::Tensor& rows, int from) {
+  const auto places = ordered(t, split).places.index_select(0, rows);
   std::vector<models::Batch> parts;
   for (std::int64_t i = 0; i < rows.size(0); ++i) {
-    const auto row = rows[i].item<std::int64_t>();
-    parts.push_back(chunk_of({t, split, from, row / chunk_}, count).narrow(row % chunk_, 1));
+    const auto place = places[i].item<std::int64_t>();
+    parts.push_back(chunk_of({t, split, from, place / chunk_}).narrow(place % chunk_, 1));
   }
-  if (parts.empty()) parts.push_back(chunk_of({t, split, from, 0}, count).narrow(0, 0));
+  if (parts.empty()) parts.push_back(chunk_of({t, split, from, 0}).narrow(0, 0));
   return models::joined(parts);
 }
 

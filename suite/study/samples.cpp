@@ -18,9 +18,12 @@ Samples::Samples(const Settings& settings, const Model& model, const Tasks& task
       readouts_(readouts),
       seed_(settings.seed),
       bound_(bound),
+      frozen_chunk_(model.encoder().takes().text() ? std::max<std::int64_t>(1, settings.evaluation_batch / 2)
+                                                   : settings.evaluation_batch),
       frozen_(std::make_unique<FrozenStages>(
-          model, settings.evaluation_batch, bound.samples,
-          [this](std::size_t t, Split split, const at::Tensor& rows) { return raw_batch(t, split, rows); })) {
+          model, frozen_chunk_, bound.samples,
+          [this](std::size_t t, Split split, const at::Tensor& rows) { return raw_batch(t, split, rows); },
+          [this](std::size_t t, Split split) { return frozen_order(t, split); })) {
   for (std::size_t t = 0; t < tasks.with_control(); ++t) {
     const auto& task = tasks.data(t);
     channels_.emplace_back(at::tensor(task.mean, at::kFloat).to(model.device()),
@@ -56,11 +59,15 @@ models::Batch Samples::cropped_batch(std::size_t t, Split split, const at::Tenso
 
 models::Batch Samples::batch(std::size_t t, Split split, const at::Tensor& rows, int from) const {
   if (from == 0) return raw_batch(t, split, rows);
-  return frozen_->run(tasks_.first_alike(t), split, tasks_.data(t).split(split).labels.size(0), rows, from);
+  return frozen_->run(tasks_.first_alike(t), split, rows, from);
 }
 
 at::Tensor Samples::labels(std::size_t t, Split split, const at::Tensor& rows) const {
   return data::rows_on(model_.device(), tasks_.data(t).split(split).labels, rows);
+}
+
+Batches Samples::batches(std::size_t t, std::int64_t size, const std::string& purpose) const {
+  return {tasks_.data(t).train.labels.size(0), size, seed_for(seed_, purpose + tasks_.drawn_by(t))};
 }
 
 at::Tensor Samples::rows(std::size_t t, Split split, std::int64_t n) const {
@@ -68,6 +75,14 @@ at::Tensor Samples::rows(std::size_t t, Split split, std::int64_t n) const {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(
       seed_for(seed_, std::string("sample/") + split_name(split) + "/" + tasks_.data_name(t)));
   return at::randperm(count, generator, at::kLong).narrow(0, 0, size(t, split, n)).clone();
+}
+
+at::Tensor Samples::frozen_order(std::size_t t, Split split) const {
+  const auto& from = tasks_.data(t).split(split);
+  const auto count = from.labels.size(0);
+  auto order = split == Split::train ? batches(t, count).rows(0) : rows(t, split, count);
+  if (!from.lengths.defined()) return order;
+  return shorter_first(order, from.lengths.index_select(0, order), 4 * frozen_chunk_);
 }
 
 std::size_t Samples::bytes(std::int64_t n) const {

@@ -7,9 +7,11 @@
 
 #include <list>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "suite/study/batches.hpp"
 #include "suite/study/frozen_stages.hpp"
 #include "suite/study/memory_bound.hpp"
 #include "suite/study/points.hpp"
@@ -39,6 +41,10 @@ class Samples {
   /// The labels of these rows, int64 [n], or as Readout::loss() says.
   at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
 
+  /// Rows of the steps of task t's fine-tuning, so many a step; those of another purpose are drawn by its
+  /// name.
+  Batches batches(std::size_t t, std::int64_t size, const std::string& purpose = "batches/") const;
+
   /// min(n, rows of the split) points, which do not outlive this object. The latest are kept for further
   /// calls, within the bound; those that alone exceed it are read part by part, unless stages have run on
   /// them (from > 0).
@@ -55,6 +61,10 @@ class Samples {
  private:
   models::Batch raw_batch(std::size_t t, Split split, const at::Tensor& rows) const;
   models::Batch normalised(std::size_t t, const at::Tensor& pictures) const;
+  /// Every row of a split, int64, in the order in which it goes through frozen stages: as fine-tuning draws
+  /// those for training and of() the others, so that of a large split hardly any run but those that are read.
+  /// The texts of four chunks are sorted by length: those that run together are padded least.
+  at::Tensor frozen_order(std::size_t t, Split split) const;
 
   const Model& model_;
   const Tasks& tasks_;
@@ -69,6 +79,7 @@ class Samples {
     Sample sample;
   };
   mutable std::list<Kept> kept_;  // newest first
+  std::int64_t frozen_chunk_;
   std::unique_ptr<FrozenStages> frozen_;
 };
 

@@ -33,20 +33,17 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
           study, regime_, training, begin ? *begin : beginning(study, regime_, t), group,
           regime_.low_rank ? study::seed_for(study.settings.seed, "factors/" + study.tasks.drawn_by(t)) : 0),
       from_(training.random_crop < 1 ? 0 : study.first_changed_stage(name)) {
-  const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
-    const auto seed = study::seed_for(study.settings.seed, purpose + study.tasks.drawn_by(u));
-    return Source{u, seed, Batches(study.tasks.data(u).train.labels.size(0), batch, seed)};
-  };
   if (regime_.joint) {
     // A batch holds as many samples of each task as of any other.
     const auto tasks = of.empty() ? study.tasks.all() : of;
     const auto each = training.batch / static_cast<std::int64_t>(tasks.size());
-    for (const auto u : tasks) fitted_.push_back(source(u, each, "batches/"));
+    for (const auto u : tasks) fitted_.push_back({u, study.samples.batches(u, each)});
     return;
   }
-  fitted_.push_back(source(t, training.batch, "batches/"));
+  fitted_.push_back({t, study.samples.batches(t, training.batch)});
   for (const auto u : penalised_tasks(study, regime_, training, t))
-    others_.push_back(source(u, training.penalty_batch, "penalty/" + study.tasks.name(t) + "/"));
+    others_.push_back(
+        {u, study.samples.batches(u, training.penalty_batch, "penalty/" + study.tasks.name(t) + "/")});
 }
 
 Term Trainer::term(Source& source, std::int64_t turn, bool penalty) const {
@@ -59,8 +56,9 @@ Term Trainer::term(Source& source, std::int64_t turn, bool penalty) const {
     if (training_.random_crop == 1) return study_.samples.batch(task, study::Split::train, mine, from_);
     // Boxes of the whole batch, whoever takes which part of it, and of this step alone.
     const auto& pictures = study_.tasks.data(task).train.inputs;
-    const auto boxes = data::random_boxes(n, pictures.size(1), pictures.size(2), training_.random_crop,
-                                          study::seed_for(source.seed, "crops" + std::to_string(turn)));
+    const auto boxes =
+        data::random_boxes(n, pictures.size(1), pictures.size(2), training_.random_crop,
+                           study::seed_for(source.batches.seed(), "crops" + std::to_string(turn)));
     return study_.samples.cropped_batch(task, study::Split::train, mine,
                                         boxes.narrow(0, share.begin, share.count));
   };

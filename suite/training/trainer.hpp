@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "suite/comm/device.hpp"
-#include "suite/training/batches.hpp"
+#include "suite/study/batches.hpp"
 #include "suite/training/update.hpp"
 
 namespace taugrid::training {
@@ -36,8 +36,7 @@ class Trainer {
  private:
   struct Source {
     std::size_t task;
-    std::uint64_t seed;
-    Batches batches;
+    study::Batches batches;
   };
   std::vector<Term> terms(std::int64_t step);
   std::vector<Term> take(std::int64_t step);

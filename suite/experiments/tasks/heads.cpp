@@ -19,8 +19,8 @@
 #include "suite/models/start.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/input_file.hpp"
+#include "suite/study/batches.hpp"
 #include "suite/training/adamw.hpp"
-#include "suite/training/batches.hpp"
 #include "suite/training/loop.hpp"
 
 namespace taugrid::experiments {
@@ -209,7 +209,7 @@ class Heads final : public Experiment {
     training::AdamWSettings settings;
     settings.weight_decay = how_.weight_decay;
     training::AdamW optimiser(trained.values, trained.layout, trained.blocks, settings);
-    training::Batches batches(points(t), how_.batch, study::seed_for(study_.settings.seed, "head/" + name));
+    study::Batches batches(points(t), how_.batch, study::seed_for(study_.settings.seed, "head/" + name));
     auto losses = study_.sums({how_.steps});
 
     training::Steps steps;

@@ -17,9 +17,9 @@
 
 #include "kernels/weights/weights.hpp"
 #include "suite/merging/data/data_method.hpp"
+#include "suite/study/batches.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/training/adamw.hpp"
-#include "suite/training/batches.hpp"
 #include "suite/training/loop.hpp"
 #include "suite/training/loss.hpp"
 
@@ -156,7 +156,7 @@ class AdaMerging final : public DataMethod {
                       .buffers};
     const training::TrainingLoss loss(study_.model.encoder(), regime(name), start,
                                       study_.trained_blocks(name), study_.evaluation.compute_type());
-    std::vector<training::Batches> batches;
+    std::vector<study::Batches> batches;
     for (const auto t : all) {
       const auto purpose = std::string("adamerging/") + study::split_name(settings_.inputs) + "/";
       batches.emplace_back(study_.tasks.data(t).split(settings_.inputs).labels.size(0), settings_.batch,
@@ -224,7 +224,7 @@ class AdaMerging final : public DataMethod {
   /// The summed entropy of a step's batches, and its slope in λ [T·S]; the group's ranks share each batch.
   std::pair<at::Tensor, at::Tensor> slope(const std::string& name, const std::vector<std::size_t>& all,
                                           const training::TrainingLoss& loss, const Coefficients& lambda,
-                                          std::vector<training::Batches>& batches, std::int64_t number,
+                                          std::vector<study::Batches>& batches, std::int64_t number,
                                           const comm::Communicator& group) const {
     const auto share = group.share_of(settings_.batch);
     const auto theta = lambda.merged(study_.model.theta0());

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-#include "suite/training/batches.hpp"
+#include "suite/study/batches.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -9,7 +9,7 @@
 
 #include "suite/study/settings.hpp"
 
-namespace taugrid::training {
+namespace taugrid::study {
 
 at::Tensor Batches::rows(std::int64_t step) {
   std::vector<at::Tensor> parts;
@@ -27,11 +27,11 @@ at::Tensor Batches::rows(std::int64_t step) {
 const at::Tensor& Batches::epoch(std::int64_t number) {
   if (number != current_) {
     auto generator =
-        at::make_generator<at::CPUGeneratorImpl>(study::seed_for(seed_, "epoch" + std::to_string(number)));
+        at::make_generator<at::CPUGeneratorImpl>(seed_for(seed_, "epoch" + std::to_string(number)));
     order_ = at::randperm(rows_, generator, at::kLong);
     current_ = number;
   }
   return order_;
 }
 
-}  // namespace taugrid::training
+}  // namespace taugrid::study

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace taugrid::training {
+namespace taugrid::study {
 
 /// Rows of one step's batch: epochs of seeded permutations, laid end to end; any step can be found again.
 class Batches {
@@ -14,6 +14,7 @@ class Batches {
   Batches(std::int64_t rows, std::int64_t batch, std::uint64_t seed)
       : rows_(rows), batch_(batch), seed_(seed) {}
   at::Tensor rows(std::int64_t step);  ///< int64 [batch]
+  std::uint64_t seed() const { return seed_; }
 
  private:
   const at::Tensor& epoch(std::int64_t number);
@@ -22,4 +23,4 @@ class Batches {
   at::Tensor order_;
 };
 
-}  // namespace taugrid::training
+}  // namespace taugrid::study
