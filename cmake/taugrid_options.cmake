@@ -34,16 +34,16 @@ if(TAUGRID_ENABLE_FUZZERS)
   set_target_properties(tomlplusplus::tomlplusplus PROPERTIES INTERFACE_COMPILE_OPTIONS "")
 endif()
 
-# One precompiled header of what sources use of LibTorch (torch/torch.h is twice as large, and twice as slow), and of JSON,
-# which takes three seconds to read. Each source includes what it uses all the same: test sources_include.
+# taugrid_precompiled(NAME HEADER…): a precompiled header of what sources use of LibTorch (torch/torch.h is twice as large,
+# and twice as slow), and of these. Each source includes what it uses all the same: test sources_include.
 function(taugrid_precompiled name)
   add_library(${name} OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
   target_link_libraries(${name} PUBLIC taugrid_options taugrid::torch nlohmann_json::nlohmann_json)
   target_precompile_headers(${name} PRIVATE <ATen/ATen.h> <ATen/CPUGeneratorImpl.h>
-    <ATen/core/grad_mode.h> <nlohmann/json.hpp> ${ARGN})
+    <ATen/core/grad_mode.h> ${ARGN})
 endfunction()
-taugrid_precompiled(taugrid_pch)
-taugrid_precompiled(taugrid_pch_of_calls)  # a level's options have a header of their own
+taugrid_precompiled(taugrid_pch <nlohmann/json.hpp>)
+taugrid_precompiled(taugrid_pch_of_calls <nlohmann/json.hpp>)  # a level's options have a header of their own
 set_target_properties(taugrid_pch_of_calls PROPERTIES TAUGRID_CALLS ON)
 
 # Messages' formats, from the headers that LibTorch brings: they stand before the system's, which are older.
