@@ -186,7 +186,7 @@ void LayerProducts::compare_by_stages(std::size_t t, const Models& models, const
 
 store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& context) const {
   const at::NoGradGuard no_grad;
-  const auto sample = study_.samples.of(t, Split::test, points_);
+  const auto sample = study_.samples.of(t, Split::test, points_, first_stage());
   const bool by_stages = study_.model.by_stages();
   const auto models_of_parts = by_stages ? std::optional(models_by_stages(t, context.group)) : std::nullopt;
   const bool in_line = by_stages && models_of_parts->weights.line().is_shared();
@@ -292,6 +292,11 @@ store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& c
   file.tensors = in_line ? rows.summed() : rows.gathered(n);
   for (const auto* name : {"passes", "edit_passes"}) file.tensors[name] = file.tensors.at(name).max();
   return file;
+}
+
+int LayerProducts::first_stage() const {
+  const int first = study_.first_changed_stage(regime_);
+  return layers_.chosen().front().number >= first - 1 ? first : 0;
 }
 
 double LayerProducts::pair_bytes(std::size_t t) const {

@@ -53,6 +53,8 @@ class LayerProducts {
   double row_bytes(std::size_t t) const;  // of one number of each point, layer and variant
   std::int64_t variants() const { return layers_.has_class_token() ? 2 : 1; }
   double flops() const;  // of one pass, an input
+  /// With which stage a pass begins: what lies below is frozen, is no layer that is compared, and runs once.
+  int first_stage() const;
   /// f − f0 of the layers of θ0 + cτₖ.
   Features single(std::size_t k, double c, const models::Batch& batch, Seen& seen) const;
   /// f − f0 of the layers of a model, seen one by one: the state's, or in a linear regime that of τ.

@@ -110,6 +110,26 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
     assert "numbers hold" in found.stdout.splitlines()[-1]
 
 
+def test_layers_above_frozen_ones_are_compared_without_running_these_again(world: TextWorld, tmp_path: Path) -> None:
+    """To rounding: behind frozen layers, which run once a text, texts have other neighbours."""
+    experiment = tmp_path / "layers.toml"
+    text = EXPERIMENT.split("[similarity]")[0]
+    for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics"]', "steps = 25": "steps = 8",
+                     '"model"': f'"{world.folder}/model"', '"data"': f'"{world.folder}/data"'}.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    experiment.write_text(f"{text}\n[linearity]\nalpha = [0.5]\nlambda = [0.4]\nbatch = 10\npoints = 30\n")
+    frozen = ("--set", "finetune.first_stage=2", "--set")
+    every = numbers(measure(experiment, tmp_path / "all", *frozen, "linearity.layers=[0, 1, 2, 3, 4]"))
+    above = numbers(measure(experiment, tmp_path / "above", *frozen, "linearity.layers=[1, 2, 3, 4]"))
+    for regime in ("standard", "linear"):
+        for name in ("baseline", "error"):
+            path = f"linearity/{regime}/{name}"
+            np.testing.assert_allclose(above[path][:, 1:], every[path][:, 2:], rtol=2e-3, atol=2e-5, err_msg=path)
+            # Of layer 1, which is frozen, models do not differ.
+            assert (every[f"linearity/{regime}/baseline"][:, 1, ..., 0] > 1 - 1e-6).all()
+
+
 def test_merging_with_data_of_texts(world: TextWorld, tmp_path: Path) -> None:
     """Without padding: hooks on the layers and torch.func leave it out."""
     text = EXPERIMENT.split("[similarity]")[0]
