@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "suite/study/points.hpp"
+
 namespace taugrid::study {
 
 const FrozenStages::Ordered& FrozenStages::ordered(std::size_t t, data::Split split) {
@@ -51,11 +53,11 @@ const models::Batch& FrozenStages::chunk_of(const Name& name) {
 }
 
 at::Tensor shorter_first(const at::Tensor& rows, const at::Tensor& lengths, std::int64_t group) {
+  const Points texts(rows.size(0), {}, lengths);  // of which nothing but lengths is asked
   std::vector<at::Tensor> groups;
-  for (std::int64_t begin = 0; begin < rows.size(0); begin += group) {
-    const auto n = std::min(group, rows.size(0) - begin);
-    const auto sorted = std::get<1>(lengths.narrow(0, begin, n).sort(/*stable=*/true, 0, false));
-    groups.push_back(rows.narrow(0, begin, n).index_select(0, sorted));
+  for (std::int64_t begin = 0; begin < texts.size(); begin += group) {
+    const auto sorted = texts.by_length(begin, std::min(group, texts.size() - begin));
+    groups.push_back(rows.index_select(0, sorted));
   }
   return groups.empty() ? rows : at::cat(groups);
 }

@@ -110,15 +110,26 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
     assert "numbers hold" in found.stdout.splitlines()[-1]
 
 
-def test_layers_above_frozen_ones_are_compared_without_running_these_again(world: TextWorld, tmp_path: Path) -> None:
-    """To rounding: behind frozen layers, which run once a text, texts have other neighbours."""
-    experiment = tmp_path / "layers.toml"
+def fine_tuned(world: TextWorld, *tasks: str) -> str:
+    """An experiment's beginning, up to the models of these tasks, with few steps."""
     text = EXPERIMENT.split("[similarity]")[0]
-    for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics"]', "steps = 25": "steps = 8",
+    for old, new in {'["stripes", "blobs", "corners"]': json.dumps(tasks), "steps = 25": "steps = 8",
                      '"model"': f'"{world.folder}/model"', '"data"': f'"{world.folder}/data"'}.items():
         assert text.count(old) == 1, old
         text = text.replace(old, new)
-    experiment.write_text(f"{text}\n[linearity]\nalpha = [0.5]\nlambda = [0.4]\nbatch = 10\npoints = 30\n")
+    return text
+
+
+def test_layers_above_frozen_ones_are_compared_without_running_these_again(world: TextWorld, tmp_path: Path) -> None:
+    """To rounding: behind frozen layers, which run once a text, texts have other neighbours."""
+    experiment = tmp_path / "layers.toml"
+    experiment.write_text(fine_tuned(world, "moods", "topics") + """
+[linearity]
+alpha = [0.5]
+lambda = [0.4]
+batch = 10
+points = 30
+""")
     frozen = ("--set", "finetune.first_stage=2", "--set")
     every = numbers(measure(experiment, tmp_path / "all", *frozen, "linearity.layers=[0, 1, 2, 3, 4]"))
     above = numbers(measure(experiment, tmp_path / "above", *frozen, "linearity.layers=[1, 2, 3, 4]"))
@@ -132,13 +143,8 @@ def test_layers_above_frozen_ones_are_compared_without_running_these_again(world
 
 def test_merging_with_data_of_texts(world: TextWorld, tmp_path: Path) -> None:
     """Without padding: hooks on the layers and torch.func leave it out."""
-    text = EXPERIMENT.split("[similarity]")[0]
-    for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]', "steps = 25": "steps = 8",
-                     '"model"': f'"{world.folder}/model"', '"data"': f'"{world.folder}/data"'}.items():
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
     experiment = tmp_path / "merging.toml"
-    experiment.write_text(text + """
+    experiment.write_text(fine_tuned(world, "moods", "topics", "pairs") + """
 [merging]
 methods = ["fisher", "regmean", "adamerging"]
 [merging.fisher]
