@@ -71,7 +71,7 @@ Replay replay(const std::vector<schedule::WorkUnit>& units, const std::vector<do
   double now = 0;
   while (true) {
     while (!waiting.empty()) {
-      const auto next = deal.next(static_cast<int>(waiting.size()));
+      const auto next = deal.next(static_cast<int>(waiting.size()), waiting.front());
       if (!next) break;
       const auto unit = static_cast<std::size_t>(*next);
       const auto end = waiting.begin() + deal.groups_of(*next);

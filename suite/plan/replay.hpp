@@ -28,14 +28,14 @@ struct Launch {
 };
 
 struct Replay {
-  double seconds = 0;              ///< from the first unit's start to the last one's end
+  double seconds = 0;                    ///< from the first unit's start to the last one's end
   std::vector<std::vector<int>> groups;  ///< that compute the unit together
-  std::vector<double> start, end;  ///< of each unit
+  std::vector<double> start, end;        ///< of each unit
 };
 
-/// `seconds`: of each unit on a host by itself. The rule is run_units(): the dearest unit whose needs are
-/// done goes to the group that asks first. Groups that ask at the same time are served in order. A unit is as
-/// slow as the slowest of its ranks. The units have passed check_units().
+/// `seconds`: of each unit on a host by itself. Units go to groups as run_units() deals them. Groups that ask
+/// at the same time are served in order. A unit is as slow as the slowest of its ranks. The units have passed
+/// check_units().
 Replay replay(const std::vector<schedule::WorkUnit>& units, const std::vector<double>& seconds,
               const Launch& launch, const Host& host);
 

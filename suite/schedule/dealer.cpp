@@ -143,7 +143,7 @@ void Dealer::answer() {
       waiting_.pop_front();
       continue;
     }
-    const auto unit = deal_.next(static_cast<int>(waiting_.size()));
+    const auto unit = deal_.next(static_cast<int>(waiting_.size()), waiting_.front() / width_);
     if (!unit) {
       return;  // what is left waits for units that others compute, or for more groups
     }

@@ -40,8 +40,9 @@ struct WorkUnit {
   /// Called on all its ranks; rank 0's result is committed. Depends on nothing but its needs, its
   /// seed and the group's size. Any exception but Interrupted ends the whole run.
   std::function<store::TensorFile(UnitContext&)> compute;
-  /// Whether what it made beside its result is still what it was, as its committed header says: a problem in words, or
-  /// nothing. Asked before units that need it are computed; with a problem, it is computed again. Any rank.
+  /// Whether what it made beside its result is still what it was, as its committed header says: a problem in
+  /// words, or nothing. Asked before units that need it are computed; with a problem, it is computed again.
+  /// Any rank.
   std::function<std::string(const std::map<std::string, std::string>& header)> verify = {};
   Load load = {};  ///< for `taugrid plan`; the scheduler does not read it
   /// How many ranks it wants; 0: as many as a group has. It gets whole groups, at most all there are, and its
@@ -52,5 +53,8 @@ struct WorkUnit {
 /// "finetune/standard" of "finetune/standard/fashion": units of one kind take about as long, and fill one
 /// group of results.h5.
 inline std::string kind_of(const std::string& key) { return key.substr(0, key.find('/', key.find('/') + 1)); }
+
+/// "fashion" of "finetune/standard/fashion": units of one task, or one pair, read the same data.
+inline std::string subject_of(const std::string& key) { return key.substr(key.rfind('/') + 1); }
 
 }  // namespace taugrid::schedule

@@ -22,7 +22,9 @@ at::Tensor EditedOutputs::features(const std::string& key, std::size_t b, Split 
 }
 
 Sample EditedOutputs::sample(const Edit& edit, std::size_t b, Split split, std::int64_t n) const {
-  return edit.regime.empty() ? study_.samples.of(b, split, n) : study_.sample(edit.regime, b, split, n);
+  // θ0 has no regime; no vector changes what lies below the stage that is trained first.
+  return edit.regime.empty() ? study_.samples.of(b, split, n, study_.model.first_stage())
+                             : study_.sample(edit.regime, b, split, n);
 }
 
 void EditedOutputs::each_of_linear(const Edit& edit, std::size_t b, Split split, std::int64_t n,

@@ -34,7 +34,7 @@ class LinearFeatures final : public Experiment {
       units.push_back(
           unit(key::base_features(tasks.name(b)), tally, {}, [this, b](schedule::UnitContext& context) {
             store::TensorFile file;
-            each_split(b, context, file, 0, [&](const study::Points& x) {
+            each_split(b, context, file, study_.model.first_stage(), [&](const study::Points& x) {
               return study_.evaluation.output(context.group, study_.model.start(), b, x);
             });
             return file;

@@ -15,9 +15,12 @@ class Deal {
   /// `done`: one flag a unit. `groups` of `width` ranks each compute. The units have passed check_units().
   Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done, int width = 1, int groups = 1);
 
-  /// The dearest unit whose needs are done and that nobody has (the first of equals). Nothing where none is
-  /// ready, or where it wants more groups than the `idle` ones: it waits for them, and others wait behind it.
-  std::optional<int> next(int idle = 1);
+  /// The unit for a group that asks, of those whose needs are done and that nobody has: the dearest (the
+  /// first of equals), or one at least half as dear whose subject this group has had, and else nobody: what
+  /// it has read of a task, and what frozen stages made of that, it still has. Nothing where none is ready,
+  /// or where the dearest wants more groups than the `idle` ones: it waits for them, and others wait behind
+  /// it.
+  std::optional<int> next(int idle = 1, int group = 0);
   /// How many groups compute it together.
   int groups_of(int unit) const;
   void finish(int unit);
@@ -31,6 +34,9 @@ class Deal {
   std::vector<std::vector<int>> followers_;  // units that need it
   std::vector<int> ready_;
   int left_ = 0;
+  std::vector<int> subjects_;           // each unit's, numbered
+  std::vector<std::vector<bool>> had_;  // a flag a group and subject
+  std::vector<bool> had_by_any_;        // a flag a subject
 };
 
 }  // namespace taugrid::schedule::detail

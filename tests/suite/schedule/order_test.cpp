@@ -61,6 +61,33 @@ TEST(Deal, DearestFirstThenInOrder) {
   EXPECT_FALSE(deal.all_done());
 }
 
+TEST(Deal, AGroupStaysWithItsTasks) {
+  const std::vector<WorkUnit> units{unit("tune/linear/a", 8),   unit("tune/linear/b", 8),
+                                    unit("tune/linear/c", 8),   unit("tune/standard/a", 5),
+                                    unit("tune/standard/b", 5), unit("tune/standard/c", 4)};
+  Deal deal(units, std::vector<bool>(units.size(), false), 1, 2);
+  EXPECT_EQ(deal.next(1, 0), 0);
+  EXPECT_EQ(deal.next(1, 1), 1);
+  EXPECT_EQ(deal.next(1, 1), 4);  // its own task, nearly as dear as the dearest
+  EXPECT_EQ(deal.next(1, 1), 2);  // none of its own is left, and this task is nobody's
+  EXPECT_EQ(deal.next(1, 1), 5);  // at last its own before the dearer one of another
+  EXPECT_EQ(deal.next(1, 1), 3);  // but nobody idles
+  EXPECT_EQ(deal.next(1, 0), std::nullopt);
+}
+
+TEST(Deal, WhatIsFarDearerWaitsForNoTask) {
+  const std::vector<WorkUnit> units{unit("tune/a", 1), unit("measure/a", 1), unit("tune/b", 2.1),
+                                    unit("c", 9)};
+  Deal deal(units, {false, false, false, true}, 1, 2);
+  EXPECT_EQ(deal.next(1, 0), 2);
+  EXPECT_EQ(deal.next(1, 1), 0);
+  EXPECT_EQ(deal.next(1, 0), 1);
+  Deal other(units, {false, true, false, false}, 1, 2);
+  EXPECT_EQ(other.next(1, 1), 3);
+  EXPECT_EQ(other.next(1, 0), 2);
+  EXPECT_EQ(other.next(1, 0), 0);
+}
+
 TEST(Deal, WhatIsDoneStaysSoWhenItsNeedIsComputedAgain) {
   const std::vector<WorkUnit> units{unit("a"), unit("b", 1, {"a"}), unit("c", 1, {"a"})};
   Deal deal(units, {false, true, false});
