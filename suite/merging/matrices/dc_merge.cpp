@@ -61,7 +61,7 @@ at::Tensor dc_merge(const Deltas& deltas, const DirectionalConsistency& settings
     all += values.size(0);
   }
   if (all == 0) return at::zeros_like(delta);  // published code leaves nothing of more tasks than directions
-  const auto cover_u = polar_factor(at::cat(u, 1)), cover_vh = polar_factor(at::cat(vh, 0));
+  const auto cover_u = polar(at::cat(u, 1)).factor, cover_vh = polar(at::cat(vh, 0)).factor;
   const auto kept =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(settings.density * static_cast<double>(r * r)));
   const auto in_cover = [&](std::size_t t) {
@@ -106,7 +106,8 @@ std::shared_ptr<const VectorMethod> make_dc_merge(config::Section parameters) {
       OnMatrices::Traits{.flops =
                              [](double tasks, double m, double n) {
                                const double shorter = std::min(m, n);
-                               return (tasks + 2) * svd_flops(m, n) + 4 * tasks * shorter * shorter * shorter;
+                               return (tasks + 2) * nearest_flops(m, n) +
+                                      4 * tasks * shorter * shorter * shorter;
                              },
                          .held =
                              [](double, double m, double n) {

@@ -22,7 +22,7 @@ namespace {
 
 /// U diag(s) Vᵀ of orthogonalised factors: u [m,k], s [k], vh [k,n].
 at::Tensor orthogonalised(const Matrices& u, const at::Tensor& s, const Matrices& vh) {
-  return at::mm(polar_factor(at::cat(u, 1)) * s, polar_factor(at::cat(vh, 0)));
+  return at::mm(polar(at::cat(u, 1)).factor * s, polar(at::cat(vh, 0)).factor);
 }
 
 at::Tensor tsv_m(const Deltas& deltas) {
@@ -42,19 +42,19 @@ at::Tensor tsv_m(const Deltas& deltas) {
 }
 
 at::Tensor iso_c(const Deltas& deltas) {
-  const auto [u, s, vh] = thin_svd(sum_of(deltas));
-  return at::mm(u, vh) * s.mean();
+  const auto of_sum = polar(sum_of(deltas));
+  return of_sum.factor * of_sum.values.mean();
 }
 
 at::Tensor iso_cts(const Deltas& deltas, double common) {
-  const auto [all_u, all_s, all_vh] = thin_svd(sum_of(deltas));
-  const auto r = all_s.size(0), tasks = static_cast<std::int64_t>(deltas.count);
+  const auto sum = sum_of(deltas);
+  const auto r = std::min(sum.size(0), sum.size(1)), tasks = static_cast<std::int64_t>(deltas.count);
   const auto specific = static_cast<double>(r - static_cast<std::int64_t>(static_cast<double>(r) * common));
   // nearbyint: half to even, as Python's round. Never more than there are.
   const auto each =
       std::min(static_cast<std::int64_t>(std::nearbyint(specific / static_cast<double>(tasks))), r / tasks);
   const auto k = r - each * tasks;
-  const auto common_u = all_u.narrow(1, 0, k);
+  const auto [common_u, common_s, common_vh] = leading({deltas.count, deltas.at}, sum, k);
   Matrices u, s, vh;
   for (std::size_t t = 0; t < deltas.count && each > 0; ++t) {
     const auto delta = deltas.at(t);
@@ -65,14 +65,14 @@ at::Tensor iso_cts(const Deltas& deltas, double common) {
     vh.push_back(right);
   }
   u.push_back(common_u);
-  s.push_back(all_s.narrow(0, 0, k));
-  vh.push_back(all_vh.narrow(0, 0, k));
+  s.push_back(common_s);
+  vh.push_back(common_vh);
   const auto values = at::cat(s);
   return orthogonalised(u, at::full_like(values, values.mean().item<double>()), vh);
 }
 
 /// Every task's matrix is factored, beside the sum or the result.
-double flops_of_all(double tasks, double m, double n) { return (tasks + 2) * svd_flops(m, n); }
+double flops_of_all(double tasks, double m, double n) { return (tasks + 2) * nearest_flops(m, n); }
 
 std::shared_ptr<const VectorMethod> make_tsv_m(config::Section parameters) {
   return std::make_shared<OnMatrices>(parameters, tsv_m, OnMatrices::Traits{.flops = flops_of_all});
@@ -81,7 +81,7 @@ std::shared_ptr<const VectorMethod> make_tsv_m(config::Section parameters) {
 std::shared_ptr<const VectorMethod> make_iso_c(config::Section parameters) {
   return std::make_shared<OnMatrices>(
       parameters, iso_c,
-      OnMatrices::Traits{.flops = [](double, double m, double n) { return svd_flops(m, n); }});
+      OnMatrices::Traits{.flops = [](double, double m, double n) { return nearest_flops(m, n); }});
 }
 
 std::shared_ptr<const VectorMethod> make_iso_cts(config::Section parameters) {

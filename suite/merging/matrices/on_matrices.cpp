@@ -13,18 +13,30 @@
 namespace taugrid::merging {
 namespace {
 
+// The least singular value, as a share of the largest, that a Gram matrix gives to 1e-8 of itself.
+constexpr double least_by_squares = 1e-4;
+
+/// A matrix with its shorter side first, and the singular values, ascending, and vectors of that side.
+struct ShorterSide {
+  explicit ShorterSide(const at::Tensor& matrix)
+      : wide(matrix.size(0) <= matrix.size(1)), flat(wide ? matrix : matrix.t()) {
+    const auto [squares, of_gram] = at::linalg_eigh(at::mm(flat, flat.t()));
+    values = squares.clamp_min(0).sqrt();
+    vectors = of_gram;
+  }
+  bool wide;
+  at::Tensor flat, values, vectors;
+};
+
 /// Orthonormal bases [m,r] and [n,r] of a matrix' columns and rows, r its numerical rank. By the Gram matrix
 /// of its shorter side: spans need no more digits than the rank is judged by, and an SVD takes five times as
 /// long.
 std::pair<at::Tensor, at::Tensor> spans_of(const at::Tensor& matrix) {
-  const bool wide = matrix.size(0) <= matrix.size(1);
-  const auto flat = wide ? matrix : matrix.t();
-  const auto [squares, vectors] = at::linalg_eigh(at::mm(flat, flat.t()));  // ascending
-  const auto values = squares.clamp_min(0).sqrt();
-  const auto rank = numerical_rank(values, matrix), dropped = values.size(0) - rank;
-  const auto shorter = vectors.narrow(1, dropped, rank);
-  const auto longer = at::mm(flat.t(), shorter) / values.narrow(0, dropped, rank);
-  return wide ? std::pair{shorter, longer} : std::pair{longer, shorter};
+  const ShorterSide side(matrix);
+  const auto rank = numerical_rank(side.values, matrix), dropped = side.values.size(0) - rank;
+  const auto shorter = side.vectors.narrow(1, dropped, rank);
+  const auto longer = at::mm(side.flat.t(), shorter) / side.values.narrow(0, dropped, rank);
+  return side.wide ? std::pair{shorter, longer} : std::pair{longer, shorter};
 }
 
 /// An orthonormal basis [m,k] of the space that all these orthonormal columns [m,r] span; undefined where
@@ -82,9 +94,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> thin_svd(const at::Tensor& matrix
   return at::linalg_svd(matrix, /*full_matrices=*/false);
 }
 
-at::Tensor polar_factor(const at::Tensor& matrix) {
+Polar polar(const at::Tensor& matrix) {
+  if (const ShorterSide side(matrix); side.values.numel() > 0) {
+    const auto least = side.values[0].item<double>(), largest = side.values[-1].item<double>();
+    if (least > least_by_squares * largest) {
+      const auto root = at::mm(side.vectors / side.values, side.vectors.t());  // of the inverse Gram matrix
+      return {side.wide ? at::mm(root, matrix) : at::mm(matrix, root), side.values};
+    }
+  }
   const auto [u, s, vh] = thin_svd(matrix);
-  return at::mm(u, vh);
+  return {at::mm(u, vh), s};
 }
 
 at::Tensor sum_of(const Deltas& deltas) {
@@ -102,8 +121,20 @@ std::int64_t numerical_rank(const at::Tensor& values, const at::Tensor& matrix) 
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> leading(const Deltas& deltas, const at::Tensor& delta,
                                                        std::int64_t most) {
+  const auto rank_of = [&](const at::Tensor& values) {
+    return deltas.low_rank ? std::min(most, numerical_rank(values, delta)) : most;
+  };
+  if (const ShorterSide side(delta); side.values.numel() > 0) {
+    const auto k = rank_of(side.values), dropped = side.values.size(0) - k;
+    const auto kept = side.values.narrow(0, dropped, k);
+    if (k == 0 || kept[0].item<double>() > least_by_squares * kept[-1].item<double>()) {
+      const auto values = kept.flip(0), shorter = side.vectors.narrow(1, dropped, k).flip(1);
+      const auto longer = at::mm(side.flat.t(), shorter) / values;
+      return side.wide ? std::tuple{shorter, values, longer.t()} : std::tuple{longer, values, shorter.t()};
+    }
+  }
   const auto [u, s, vh] = thin_svd(delta);
-  const auto k = deltas.low_rank ? std::min(most, numerical_rank(s, delta)) : most;
+  const auto k = rank_of(s);
   return {u.narrow(1, 0, k).clone(), s.narrow(0, 0, k).clone(), vh.narrow(0, 0, k).clone()};
 }
 

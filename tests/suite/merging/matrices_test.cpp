@@ -3,10 +3,14 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "suite/comm/communicator.hpp"
+#include "suite/merging/matrices/on_matrices.hpp"
 #include "suite/merging/table.hpp"
 
 using namespace taugrid;
@@ -76,6 +80,60 @@ TEST(MethodsOnMatrices, OfATeamMakeWhatOneRankMakes) {
     }
     EXPECT_EQ((alone.tau == 9).sum().item<std::int64_t>(), 0) << name;  // every number came
   }
+}
+
+/// [m,n] with these singular values and random factors.
+at::Tensor matrix_of(std::int64_t m, std::int64_t n, const at::Tensor& values) {
+  const auto orthonormal = [&](std::int64_t size) {
+    return std::get<0>(at::linalg_qr(at::randn({size, values.size(0)}, at::kDouble)));
+  };
+  return at::mm(orthonormal(m) * values, orthonormal(n).t());
+}
+
+/// How far columns are from orthonormal.
+double skew(const at::Tensor& columns) {
+  return (at::mm(columns.t(), columns) - at::eye(columns.size(1), at::kDouble)).abs().max().item<double>();
+}
+
+// The oracle is LAPACK's SVD. Falling fast: squares would lose the small ones, and an SVD is taken.
+TEST(FactorsOfMatrices, AreThoseOfAnSvd) {
+  at::manual_seed(3);
+  const auto tens = [](double to, std::int64_t count) { return at::logspace(0, to, count, 10, at::kDouble); };
+  for (const auto& values : {tens(-1, 12), tens(-3, 12), tens(-7, 12), tens(-2, 5)}) {
+    for (const auto& [m, n] : {std::pair{40, 12}, {12, 12}, {12, 30}}) {
+      const auto matrix = matrix_of(m, n, values);
+      const auto [u, s, vh] = merging::thin_svd(matrix);
+      for (const bool low_rank : {false, true}) {
+        const auto [left, found, right] = merging::leading({1, {}, low_rank}, matrix, 4);
+        EXPECT_LT((found - s.narrow(0, 0, 4)).abs().max().item<double>(), 1e-12);
+        EXPECT_LT(
+            (at::mm(left * found, right) - at::mm(u.narrow(1, 0, 4) * s.narrow(0, 0, 4), vh.narrow(0, 0, 4)))
+                .abs()
+                .max()
+                .item<double>(),
+            1e-9);
+        EXPECT_LT(std::max(skew(left), skew(right.t())), 1e-8);
+      }
+      if (values.size(0) < 12) continue;  // of a lower rank nothing determines the factor
+      const auto [factor, all] = merging::polar(matrix);
+      EXPECT_LT((std::get<0>(all.sort()) - std::get<0>(s.sort())).abs().max().item<double>(), 1e-8);
+      EXPECT_LT((factor - at::mm(u, vh)).abs().max().item<double>(), 1e-8);
+    }
+  }
+}
+
+TEST(FactorsOfMatrices, LowRanksKeepWhatIsThere) {
+  at::manual_seed(4);
+  const auto matrix = matrix_of(30, 20, at::tensor({3.0, 1.0}, at::kDouble));
+  const auto [left, values, right] = merging::leading({1, {}, true}, matrix, 5);
+  EXPECT_EQ(values.size(0), 2);
+  EXPECT_LT((at::mm(left * values, right) - matrix).abs().max().item<double>(), 1e-12);
+  const auto nothing = merging::leading({1, {}, true}, at::zeros({4, 6}, at::kDouble), 2);
+  EXPECT_EQ(std::get<1>(nothing).size(0), 0);
+  EXPECT_EQ(std::get<0>(nothing).size(0), 4);
+  const auto zeros = merging::leading({1, {}, false}, at::zeros({4, 6}, at::kDouble), 2);
+  EXPECT_TRUE(at::equal(std::get<1>(zeros), at::zeros({2}, at::kDouble)));
+  EXPECT_FALSE(merging::polar(at::zeros({4, 6}, at::kDouble)).factor.isnan().any().item<bool>());
 }
 
 }  // namespace
