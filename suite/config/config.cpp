@@ -223,8 +223,9 @@ const std::vector<SectionEntry>& Config::reference() const { return state_->refe
 
 namespace {
 
-/// Keys that came after runs were made, and their values in programs of before. Where every section has that
-/// value, the resolved text is without the key: runs of before are of the same configuration, and go on.
+/// Keys that came after runs were made, and their values in programs of before. Where every section, or the
+/// one that is named, has that value, the resolved text is without the key: runs of before are of the same
+/// configuration, and go on.
 const std::map<std::string, std::string> later_keys = {
     {"epochs", "0"},
     {"body", "\"frozen\""},
@@ -237,20 +238,27 @@ const std::map<std::string, std::string> later_keys = {
     {"lora_rank", "8"},
     {"lora_alpha", "8.0"},
     {"lora_modules", "[]"},
-    {"chat_template", "\"\""}};
+    {"chat_template", "\"\""},
+    {"merging.regimes", "[]"}};
 
 }  // namespace
 
 std::string Config::resolved() const {
   auto sections = state_->asked;
-  for (const auto& later : later_keys) {
-    const auto& key = later.first;
-    const bool as_before = std::all_of(sections.begin(), sections.end(), [&](const auto& section) {
-      const auto value = section.second.find(key);
-      return value == section.second.end() || value->second == later.second;
-    });
+  for (const auto& [path, value_before] : later_keys) {
+    const auto dot = path.rfind('.');
+    const auto key = path.substr(dot + 1);  // the whole path where it has no dot
+    const auto concerned = [&, of = path.substr(0, dot)](const std::string& section) {
+      return dot == std::string::npos || section == of;
+    };
+    bool as_before = true;
+    for (const auto& [name, values] : sections) {
+      const auto entry = values.find(key);
+      if (concerned(name) && entry != values.end() && entry->second != value_before) as_before = false;
+    }
     if (!as_before) continue;
-    for (auto& [name, values] : sections) values.erase(key);
+    for (auto& [name, values] : sections)
+      if (concerned(name)) values.erase(key);
   }
   return document(sections);
 }

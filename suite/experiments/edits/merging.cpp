@@ -58,10 +58,13 @@ std::vector<OutputGroup> merging_outputs() {
 class Merging final : public Experiment {
  public:
   Merging(const Study& study, MergingChoice choice)
-      : Experiment(study), methods_(std::move(choice.methods)), save_(choice.save) {}
+      : Experiment(study),
+        methods_(std::move(choice.methods)),
+        regimes_(std::move(choice.regimes)),
+        save_(choice.save) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    for (const auto& name : study_.settings.vector_regimes) {
+    for (const auto& name : regimes_) {
       for (const auto& chosen : methods_) {
         if (!chosen.method->takes(name)) continue;
         add_merge(units, chosen, name, folder);
@@ -93,7 +96,7 @@ class Merging final : public Experiment {
 
   std::vector<WrittenGroup> written() const override {
     std::vector<WrittenGroup> groups;
-    for (const auto& name : study_.settings.vector_regimes) {
+    for (const auto& name : regimes_) {
       for (const auto& chosen : methods_) {
         if (!chosen.method->takes(name)) continue;
         WrittenGroup group = {"/merging/" + chosen.name + "/" + name, {{"alpha", length_of(chosen.alpha)}}};
@@ -108,7 +111,7 @@ class Merging final : public Experiment {
   }
 
   void write(Results& out, const Finished& done) const override {
-    for (const auto& name : study_.settings.vector_regimes) {
+    for (const auto& name : regimes_) {
       for (const auto& chosen : methods_)
         if (chosen.method->takes(name)) write(out, done, chosen, name);
     }
@@ -232,6 +235,7 @@ class Merging final : public Experiment {
   }
 
   std::vector<ChosenMerge> methods_;
+  std::vector<std::string> regimes_;
   bool save_;
 };
 

@@ -91,12 +91,23 @@ std::optional<MergingChoice> read_merging(config::Config& config, const Study& s
   std::vector<double> usual;
   for (int k = 1; k <= 20; ++k) usual.push_back(0.1 * k);
   MergingChoice choice;
+  choice.regimes = section->words("regimes",
+                                  {"Regimes whose vectors are merged; [] for all that have task vectors",
+                                   {.values = "a list of some of finetune.regimes"}},
+                                  {}, study.settings.vector_regimes);
+  if (choice.regimes.empty()) choice.regimes = study.settings.vector_regimes;
   if (config.root().has("merging")) {
     const auto names = section->required_names("methods", of_methods);
     if (names.empty()) section->refuse("methods", "is empty; expected one method at least");
     usual = section->alpha_grid("alpha", of_alpha, usual, coefficients);
-    for (const auto& name : names)
-      choice.methods.push_back(read_method(config, *section, name, usual, study));
+    for (const auto& name : names) {
+      const auto& method =
+          choice.methods.emplace_back(read_method(config, *section, name, usual, study)).method;
+      const auto takes = [&](const std::string& regime) { return method->takes(regime); };
+      if (std::none_of(choice.regimes.begin(), choice.regimes.end(), takes))
+        section->refuse("methods", fmt::format("holds \"{}\", which merges none of the regimes {}", name,
+                                               fmt::join(choice.regimes, ", ")));
+    }
   } else {
     describe_methods(config, *section, usual, study);
   }

@@ -23,6 +23,7 @@ struct ChosenMerge : merging::ChosenMethod {
 
 struct MergingChoice {
   std::vector<ChosenMerge> methods;
+  std::vector<std::string> regimes;  ///< whose vectors are merged; each method takes one of them at least
   bool save = false;
 };
 

@@ -108,6 +108,19 @@ def test_a_group_of_ranks_makes_the_same_merges(experiment: Path, run: Path, tmp
                     np.testing.assert_array_equal(value, models[1][name], err_msg=f"{method} {regime} {name}")
 
 
+def test_regimes_whose_vectors_are_merged(world: World, tmp_path: Path) -> None:
+    text = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 2")
+    few = world.elsewhere(tmp_path / "few.toml", text + """
+        [merging]
+        methods = ["task_arithmetic"]
+        regimes = ["linear"]
+        alpha = [1.0]
+    """)
+    with h5py.File(launch.measure(few, tmp_path / "run")) as file:
+        assert list(file["merging/task_arithmetic"]) == ["linear"]
+        assert set(REGIMES) <= set(file["single_task"])
+
+
 @pytest.mark.parametrize("regime", REGIMES)
 def test_task_arithmetic_is_addition(file: h5py.File, regime: str) -> None:
     ours, theirs = file[f"merging/task_arithmetic/{regime}"], file[f"addition/{regime}"]
@@ -345,6 +358,7 @@ def test_recompute_takes_signs_and_masks_again(run: Path) -> None:
     (['merging.methods=["slerp"]'], ["slerp", "two models", "3"]),
     (['merging.methods=["tise"]'], ["merging.methods", "ties"]),
     (["merging.methods=[]"], ["merging.methods", "is empty; expected one method"]),
+    (['merging.regimes=["attention"]'], ["merging.regimes", "attention", "standard, linear"]),
     (["merging.ties.density=0"], ["merging.ties.density", "above 0"]),
     (["merging.ties.scope=layer"], ["scope", "vector, tensor"]),
     (['merging.methods=["linear"]'], ["merging.t"]),  # the file's sections of methods that were not asked for

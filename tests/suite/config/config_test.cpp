@@ -101,6 +101,21 @@ TEST_F(ConfigTest, AKeyThatCameLaterStandsInTheResolvedTextWhereItSaysSomething)
   EXPECT_NE(both.find("epochs = 0"), std::string::npos);
 }
 
+TEST_F(ConfigTest, AKeyThatCameLaterToOneSectionStaysInOthers) {
+  const auto resolved = [&](const std::string& text) {
+    auto config = load(text);
+    for (const auto* section : {"smoothness", "merging"})
+      config.section(section, a_section).words("regimes", a_key, {});
+    config.finish();
+    return config.resolved();
+  };
+  const auto without = resolved("[smoothness]\n[merging]\n"),
+             with = resolved("[smoothness]\n[merging]\nregimes = [\"linear\"]\n");
+  EXPECT_EQ(without.find("regimes = []"), without.rfind("regimes"));  // once
+  EXPECT_NE(with.find("regimes = [\"linear\"]"), std::string::npos);
+  EXPECT_NE(with.find("regimes = []"), std::string::npos);
+}
+
 TEST_F(ConfigTest, ReadsTypedValues) {
   auto config = load(example);
   auto training = config.section("training", a_section);
