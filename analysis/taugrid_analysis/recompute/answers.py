@@ -82,9 +82,10 @@ def choice_scores(
     `logits_of` gives the vocabulary's logits of the decoder's states.
     """
     by, of = module_of(model), []
+    states_of = by.reader(model, p, x[:, :, 0], x[:, :, 2])
     for said, scored in x[:, :places, 5:].unflatten(2, (-1, 2)).permute(2, 3, 0, 1):
-        states = by.states(model, p, x[:, :, 0], x[:, :, 2], shifted(said - 1, by.start(model)))
-        log_p = logits_of(states).log_softmax(2).gather(2, (said - 1).clamp(min=0)[:, :, None])[:, :, 0]
+        logits = logits_of(states_of(shifted(said - 1, by.start(model))))
+        log_p = logits.log_softmax(2).gather(2, (said - 1).clamp(min=0)[:, :, None])[:, :, 0]
         of.append(torch.where(scored.any(1), (log_p * scored).sum(1), NO_CHOICE))
     return torch.stack(of, 1)
 
@@ -108,13 +109,14 @@ def states(
     Without sequences, behind those of the texts that the batch holds.
     """
     by = module_of(model)
-    ids, used, start = x[:, :, 0], x[:, :, 2], by.start(model)
+    states_of, start = by.reader(model, p, x[:, :, 0], x[:, :, 2]), by.start(model)
     if not sequences:
-        return by.states(model, p, ids, used, shifted(x[:, :places, 4] - 1, start))
+        of_labels: Tensor = states_of(shifted(x[:, :places, 4] - 1, start))
+        return of_labels
     by_beginning: dict[Tokens, Tensor] = {}
     for sequence in sequences:
-        given = torch.tensor([[start, *sequence[:-1]]]).expand(len(ids), -1)
-        of = by.states(model, p, ids, used, given)
+        given = torch.tensor([[start, *sequence[:-1]]]).expand(len(x), -1)
+        of = states_of(given)
         for length in range(len(sequence)):
             by_beginning.setdefault(sequence[:length], of[:, length])
     return torch.stack([by_beginning[beginning] for beginning in beginnings(sequences)], 1)

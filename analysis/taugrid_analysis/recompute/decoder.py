@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -69,6 +69,13 @@ def states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tens
     behind = used.sum(1, keepdim=True).long() + torch.arange(given.shape[1]) - 1
     lines = torch.nn.functional.pad(ids, (0, given.shape[1] - 1)).scatter(1, behind[:, 1:], given[:, 1:])
     return _states(model, p, lines)[torch.arange(len(ids))[:, None], behind]
+
+
+def reader(
+    model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """states() of these texts."""
+    return lambda given: states(model, p, ids, used, given)
 
 
 def word_rows(p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:

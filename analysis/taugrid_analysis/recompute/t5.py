@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -30,6 +30,13 @@ def start(model: torch.nn.Module) -> int:
 
 def states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tensor, given: Tensor) -> Tensor:
     """[n, tokens, features]: the decoder's behind each token that it is given, as the head reads it."""
+    return reader(model, p, ids, used)(given)
+
+
+def reader(
+    model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """states() of these texts, which the encoder reads once."""
     config: Any = model.config
 
     def of(stack: str, **given: object) -> Tensor:
@@ -39,14 +46,18 @@ def states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tens
         return output
 
     memory = of("encoder", input_ids=ids, attention_mask=used)
-    hidden = of(
-        "decoder",
-        input_ids=given,
-        encoder_hidden_states=memory,
-        encoder_attention_mask=used,
-        use_cache=False,
-    )
-    return hidden * (config.d_model**-0.5 if config.scale_decoder_outputs else 1.0)
+
+    def decoded(given: Tensor) -> Tensor:
+        hidden = of(
+            "decoder",
+            input_ids=given,
+            encoder_hidden_states=memory,
+            encoder_attention_mask=used,
+            use_cache=False,
+        )
+        return hidden * (config.d_model**-0.5 if config.scale_decoder_outputs else 1.0)
+
+    return decoded
 
 
 def word_rows(p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
