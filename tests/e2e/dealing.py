@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How long a run takes on N ranks, simulated from the rule alone: the dearest unit whose needs are done goes to the
-group that asks first; ranks of one host slow each other down. Written without a look at the program's own replay."""
+"""How long a run takes on N ranks, simulated from the rule alone: the group that asks first gets the dearest unit whose
+needs are done, or one at least half as dear of a task or pair that it has had, or else that nobody has had; ranks of
+one host slow each other down. Written without a look at the program's own replay."""
 
-import heapq
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -15,6 +15,10 @@ class Unit:
     cost: float
     needs: tuple[str, ...]
     seconds: float  # on a host by itself
+
+    @property
+    def subject(self) -> str:
+        return self.key.split("/")[-1]
 
 
 @dataclass(frozen=True)
@@ -44,16 +48,30 @@ def simulate(units: list[Unit], machine: Machine, ranks: int) -> float:
     """Seconds from the first unit's start to the last one's end."""
     position = {unit.key: i for i, unit in enumerate(units)}
     open_needs = {unit.key: {need for need in unit.needs if need in position} for unit in units}
-    ready: list[tuple[float, int]] = []  # the dearest first, then the first in the list
-    for i, unit in enumerate(units):
-        if not open_needs[unit.key]:
-            heapq.heappush(ready, (-unit.cost, i))
+    ready = {i for i, unit in enumerate(units) if not open_needs[unit.key]}
+    had: dict[int, set[str]] = {group: set() for group in range(ranks // machine.ranks_per_unit)}
+    of_somebody: set[str] = set()
+
+    def deal(group: int) -> int:
+        least = max(units[i].cost for i in ready) / 2
+
+        def order(i: int) -> tuple[bool, bool, float, int]:
+            subject = units[i].subject
+            return subject not in had[group], subject in of_somebody - had[group], -units[i].cost, i
+
+        chosen = min((i for i in ready if units[i].cost >= least), key=order)
+        ready.remove(chosen)
+        had[group].add(units[chosen].subject)
+        of_somebody.add(units[chosen].subject)
+        return chosen
+
     asking = list(range(ranks // machine.ranks_per_unit))
     at_work: dict[int, tuple[int, float]] = {}  # group: unit, seconds left
     clock, finished = 0.0, 0
     while finished < len(units):
         while asking and ready:
-            at_work[asking.pop(0)] = (i := heapq.heappop(ready)[1], units[i].seconds)
+            group = asking.pop(0)
+            at_work[group] = (i := deal(group), units[i].seconds)
         busy = Counter(host for group in at_work for host in machine.hosts(group))
         pace = {group: max(machine.factor(busy[host]) for host in machine.hosts(group)) for group in at_work}
         ends = {group: left * pace[group] for group, (_, left) in at_work.items()}
@@ -68,7 +86,7 @@ def simulate(units: list[Unit], machine: Machine, ranks: int) -> float:
             if unit.key in needs:
                 needs.remove(unit.key)
                 if not needs:
-                    heapq.heappush(ready, (-follower.cost, position[follower.key]))
+                    ready.add(position[follower.key])
         asking.append(group)
     assert math.isfinite(clock)
     return clock

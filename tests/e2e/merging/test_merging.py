@@ -109,7 +109,7 @@ def test_a_group_of_ranks_makes_the_same_merges(experiment: Path, run: Path, tmp
 
 
 def test_regimes_whose_vectors_are_merged(world: World, tmp_path: Path) -> None:
-    text = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 2")
+    text = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 4")
     few = world.elsewhere(tmp_path / "few.toml", text + """
         [merging]
         methods = ["task_arithmetic"]
