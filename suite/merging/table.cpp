@@ -30,7 +30,8 @@ MakeInRun Entry::read(config::Section parameters, Scope scope) const {
   if (in_run != nullptr && (takes_data() || !scope.of_cluster)) return in_run(std::move(parameters), scope);
   return [method = make(parameters), parameters](const Place& place) {
     method->check_values(place.section, 1);
-    for (const auto& regime : place.study.settings.vector_regimes) {
+    const auto& merged = place.regimes.empty() ? place.study.settings.vector_regimes : place.regimes;
+    for (const auto& regime : merged) {
       if (study::regime(regime).low_rank && method->needs_full_rank())
         parameters.refuse("space", "is full, which takes more singular vectors than the matrices of " +
                                        regime + " have; expected core");

@@ -17,9 +17,10 @@ namespace taugrid::merging {
 /// Where a method is set up in an experiment file.
 struct Place {
   config::Config& config;
-  const Study& study;   ///< outlives the method
-  std::string section;  ///< the method's own: "merging.NAME", or a basis's
-  std::string name;     ///< what stands for it in the keys of its units
+  const Study& study;                     ///< outlives the method
+  std::string section;                    ///< the method's own: "merging.NAME", or a basis's
+  std::string name;                       ///< what stands for it in the keys of its units
+  std::vector<std::string> regimes = {};  ///< whose vectors it merges; none named: all that have any
 };
 
 /// What the parameters of a method may depend on.

@@ -49,7 +49,8 @@ std::vector<double> read_alpha(config::Section& section, const merging::Entry& m
 
 /// The method of this name.
 ChosenMerge read_method(config::Config& config, const config::Section& section, const std::string& name,
-                        const std::vector<double>& usual, const Study& study) {
+                        const std::vector<double>& usual, const std::vector<std::string>& regimes,
+                        const Study& study) {
   const auto& known = merging::names();
   const bool by_its_name = std::find(known.begin(), known.end(), name) != known.end();
   if (!by_its_name && !config.has("merging." + name))
@@ -61,8 +62,8 @@ ChosenMerge read_method(config::Config& config, const config::Section& section, 
       merging::entry(by_its_name ? name : method_section.required_word("method", stands_for, known));
   ChosenMerge chosen{{method.name, name, {}}, read_alpha(method_section, method, usual), {}};
   if (method.takes_data()) study::refuse_filter(study, "merging." + name);
-  chosen.method =
-      method.read(method_section, {.tasks = study.tasks.size()})({config, study, "merging." + name, name});
+  chosen.method = method.read(
+      method_section, {.tasks = study.tasks.size()})({config, study, "merging." + name, name, regimes});
   chosen.method->check("merging." + name, std::vector<double>(study.tasks.size(), 1.0));
   chosen.parameters = method_section.values();
   for (const auto* other : {"alpha", "method", "tall_lambdas"}) chosen.parameters.erase(other);
@@ -102,7 +103,8 @@ std::optional<MergingChoice> read_merging(config::Config& config, const Study& s
     usual = section->alpha_grid("alpha", of_alpha, usual, coefficients);
     for (const auto& name : names) {
       const auto& method =
-          choice.methods.emplace_back(read_method(config, *section, name, usual, study)).method;
+          choice.methods.emplace_back(read_method(config, *section, name, usual, choice.regimes, study))
+              .method;
       const auto takes = [&](const std::string& regime) { return method->takes(regime); };
       if (std::none_of(choice.regimes.begin(), choice.regimes.end(), takes))
         section->refuse("methods", fmt::format("holds \"{}\", which merges none of the regimes {}", name,

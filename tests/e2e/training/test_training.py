@@ -166,6 +166,14 @@ def test_wrong_adapters(world: World, tmp_path: Path, settings: list[str], expec
     complaint(run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *arguments), *expected)
 
 
+def test_methods_of_whole_matrices_beside_adapters(world: World, tmp_path: Path) -> None:
+    """They are refused where adapters are merged, not where adapters are only trained."""
+    settings = ('finetune.regimes=["standard", "lora"]', 'merging.methods=["tsv_m"]', 'merging.regimes=["standard"]')
+    arguments = [word for one in settings for word in ("--set", one)]
+    done = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", "--dry-run", *arguments)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(("settings", "expected"), [
     (["finetune.schedule=step"], ["finetune.schedule", "cosine, linear, constant"]),
     (["finetune.epochs=-1"], ["finetune.epochs"]),
