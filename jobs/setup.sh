@@ -68,11 +68,13 @@ if [ ! -e "$stamp" ]; then
   python=python3; [ -x /usr/bin/python3 ] && python=/usr/bin/python3
   [ -x "$venv/bin/python" ] || { say "making the Python environment $venv"; "$python" -m venv "$venv"; }
   say "installing Python packages (LibTorch is among them: 3 GB)"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check ${pins[@]/#/-r }
+  # Python compiles a module when it is first imported; most of these never are.
+  install=("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile)
+  "${install[@]}" ${pins[@]/#/-r }
   for list in ${unpinned[@]+"${unpinned[@]}"}; do
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$list"
+    "${install[@]}" --no-deps -r "$list"
   done
-  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e analysis
+  "${install[@]}" --no-deps --no-build-isolation -e analysis
   touch "$stamp"
 fi
 if [ ${#archives[@]} -gt 0 ]; then  # each is held against its digest; where all are there, no network is needed
