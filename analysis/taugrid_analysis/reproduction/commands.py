@@ -31,7 +31,8 @@ def add(commands: Any) -> None:
         " experiment, each within its standard error, and prints those that part. Without RUN it runs the"
         " experiment first, by jobs/quickstart.sh or jobs/paper.sh NAME, in runs/reproduced/NAME (RUN=FOLDER"
         " in the environment names another), and goes on there where it was interrupted. A run that is"
-        " finished there is compared as it is: remove its folder to compute it again.",
+        " finished there is compared as it is, and one of another revision of taugrid is refused: remove the"
+        " folder to compute it again.",
         epilog="Exit codes: 0 all numbers agree as far as chance allows; 1 some part or are missing; 2 wrong"
         " input, such as a run of another configuration or schema; 75 the job stopped early: run it again to"
         " go on. The rule: a number with an error parts beyond the bound that chance exceeds in 5 % of"
