@@ -20,8 +20,9 @@ struct Peaks {
   double bf16_flops = 0;  ///< as `flops`, in bfloat16; of hosts as bf16_products has it, where they can
 };
 
-/// Whether this host's processor has products of bfloat16 (AMX or AVX512-BF16; of ARM BF16), and LibTorch
-/// takes them, which it does not where ONEDNN_MAX_CPU_ISA forbids it.
+/// Whether LibTorch multiplies factors that are rounded to bfloat16 on this host, which is tried: with AMX it
+/// does. With AVX512-BF16 alone oneDNN 3.10 multiplies whole float32 numbers, and so it does where
+/// ONEDNN_MAX_CPU_ISA forbids AMX.
 bool multiplies_bfloat16();
 
 /// The best of several runs each.

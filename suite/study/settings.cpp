@@ -224,7 +224,7 @@ Settings read_settings(config::Config& config, InputFiles& files) {
   settings.precision = run.word("precision",
                                 "Numbers of passes of the model: tf32 is for GPUs that have it; bf16 keeps "
                                 "weights, losses and sums in float32; bf16_products rounds the factors of products "
-                                "alone, for hosts whose processors multiply bfloat16 (AMX, AVX512-BF16)",
+                                "alone, for hosts whose processors have AMX",
                                 "float32", {"float32", "tf32", "bf16", "bf16_products"});
   settings.memory = run.real("memory",
                              {"GiB that a rank may keep of task vectors and samples",
