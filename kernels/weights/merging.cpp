@@ -218,13 +218,13 @@ float KthMagnitude::choose_inside() {
 
 /// The bin that holds the k-th largest; its numbers are `equal_`.
 std::uint32_t KthMagnitude::choose_bin() {
-  auto bin = static_cast<std::int64_t>(counts_.size());
+  auto bin = counts_.size();
   equal_ = 0;
-  while (above_ + equal_ < k_) {
+  while (above_ + equal_ < k_ && bin > 0) {
     above_ += equal_;
-    require(--bin >= 0, "the vector has less than " + std::to_string(k_) + " numbers");
-    equal_ = static_cast<std::int64_t>(counts_[static_cast<std::size_t>(bin)]);
+    equal_ = static_cast<std::int64_t>(counts_[--bin]);
   }
+  require(above_ + equal_ >= k_, "the vector has less than " + std::to_string(k_) + " numbers");
   return static_cast<std::uint32_t>(bin);
 }
 

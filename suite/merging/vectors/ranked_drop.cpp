@@ -45,7 +45,7 @@ void RankDropped::do_visit(const std::vector<std::size_t>& which, Range range, s
 at::Tensor RankDropped::dropped(std::size_t t, std::int64_t begin, const at::Tensor& x,
                                 std::int64_t row) const {
   const double density = rule_.density.of(t), epsilon = rule_.epsilon.of(t);
-  if (density >= 1) return x;
+  if (density >= 1 || !x.any().item<bool>()) return x;  // zeros, as of frozen tensors, need no order
   const auto order = x.abs().view({-1, row}).argsort(/*stable=*/true, /*dim=*/1);
   const auto ranks = at::empty_like(order).scatter_(1, order, at::arange(row).expand_as(order));
   // A row of one number has no larger one.
