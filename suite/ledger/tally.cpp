@@ -27,19 +27,6 @@ constexpr double header_bytes = 300;  // of a unit's file
 
 double number(std::int64_t n) { return static_cast<double>(n); }
 
-/// The part of a pass that is left where the stages before finetune.first_stage have run, by the flops of
-/// products with blocks.
-double part_left(const Study& study) {
-  const auto first = study.model.first_stage();
-  if (first == 0) return 1;
-  const auto& blocks = study.model.layout().blocks();
-  std::vector<bool> behind;
-  for (const auto& block : blocks) behind.push_back(block.stage >= first);
-  const auto& cost = study.model.cost();
-  const double without_blocks = cost.weight_gradient(std::vector<bool>(blocks.size(), false));
-  return (cost.weight_gradient(behind) - without_blocks) / (cost.forward() - without_blocks);
-}
-
 double logits_flops(const Study& study, std::size_t t, std::int64_t n) {
   const auto& readout = study.readouts.of(t);
   return number(n * readout.width(study.model.encoder())) * (4 + 2 * number(readout.classes()));
@@ -258,8 +245,7 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
   const auto tasks = static_cast<std::int64_t>(edit.tasks.size());
   const bool linear = edit.is_linear();
   logits(b, n, models).sample(b, split, n);
-  const auto begun = load_.work.size();
-  const double flops = load_.flops;
+  const auto before = mark();
   const auto passes_of_models = [&]() -> Tally& {
     if (study_->model.by_stages())
       return edited_by_stages(edit.tasks, models, n).gathers_outputs(b, n, models);
@@ -287,11 +273,13 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
     return forward(b, n, models).statistics(edit.regime, edit.tasks, models);
   };
   passes_of_models();
-  if (edit.regime.empty()) return *this;
-  const double left = part_left(*study_);
-  for (auto i = begun; i < load_.work.size(); ++i)
-    if (load_.work[i].kind != schedule::gathers_of_ranks) load_.work[i].calls *= left;
-  load_.flops = flops + left * (load_.flops - flops);
+  return count_part_of_later(before, part_left(*study_));
+}
+
+Tally& Tally::count_part_of_later(const Mark& mark, double part) {
+  for (auto i = mark.work; i < load_.work.size(); ++i)
+    if (load_.work[i].kind != schedule::gathers_of_ranks) load_.work[i].calls *= part;
+  load_.flops = mark.flops + part * (load_.flops - mark.flops);
   return *this;
 }
 
@@ -418,6 +406,17 @@ double gram_flops(const Study& study, std::int64_t recorded, std::int64_t rows, 
   const double n = number(recorded), f = study.model.cost().forward(),
                p = number(study.model.layout().size());
   return n * f + number(logits) * (2 * n * f + 2 * number(rows) * n * p);
+}
+
+double part_left(const Study& study) {
+  const auto first = study.model.first_stage();
+  if (first == 0) return 1;
+  const auto& blocks = study.model.layout().blocks();
+  std::vector<bool> behind;
+  for (const auto& block : blocks) behind.push_back(block.stage >= first);
+  const auto& cost = study.model.cost();
+  const double without_blocks = cost.weight_gradient(std::vector<bool>(blocks.size(), false));
+  return (cost.weight_gradient(behind) - without_blocks) / (cost.forward() - without_blocks);
 }
 
 double features_bytes(const Study& study, std::size_t b) {

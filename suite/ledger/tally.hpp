@@ -60,6 +60,15 @@ class Tally {
   /// these at a time.
   Tally& gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, std::int64_t logits,
               Rehearse rehearse);
+  /// What was counted until now, for count_part_of_later().
+  struct Mark {
+    std::size_t work = 0;
+    double flops = 0;
+  };
+  Mark mark() const { return {load_.work.size(), load_.flops}; }
+  /// Takes this part of what was counted after the mark, as where a pass begins behind frozen stages
+  /// (part_left). What ranks gather stays whole.
+  Tally& count_part_of_later(const Mark& mark, double part);
   /// Outputs of the edit's models on n points of task b's split, and their logits; `times` as many models,
   /// where the same is done with as many directions or coefficients. A sum visits its vectors; a direction is
   /// held already.
@@ -121,6 +130,10 @@ schedule::Rehearsal rehearse_stage(const Study& study, std::int64_t inputs);
 /// Flops of the Gram matrices of one call of Tally::gram's computation: `recorded` points, `rows` of them as
 /// rows. For each logit the gradients of activations and weights (F each), and their inner products.
 double gram_flops(const Study& study, std::int64_t recorded, std::int64_t rows, std::int64_t logits);
+
+/// The part of a pass that is left where the stages before finetune.first_stage have run, by the flops of
+/// products with blocks.
+double part_left(const Study& study);
 
 /// Bytes of a linear regime's outputs on task b's samples: of one tensor a split.
 double features_bytes(const Study& study, std::size_t b);

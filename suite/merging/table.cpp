@@ -26,12 +26,15 @@ std::shared_ptr<const VectorMethod> Entry::make(config::Section parameters) cons
   return calibrated(parameters, std::move(method));
 }
 
+const std::vector<std::string>& Place::merged_regimes() const {
+  return regimes.empty() ? study.settings.vector_regimes : regimes;
+}
+
 MakeInRun Entry::read(config::Section parameters, Scope scope) const {
   if (in_run != nullptr && (takes_data() || !scope.of_cluster)) return in_run(std::move(parameters), scope);
   return [method = make(parameters), parameters](const Place& place) {
     method->check_values(place.section, 1);
-    const auto& merged = place.regimes.empty() ? place.study.settings.vector_regimes : place.regimes;
-    for (const auto& regime : merged) {
+    for (const auto& regime : place.merged_regimes()) {
       if (study::regime(regime).low_rank && method->needs_full_rank())
         parameters.refuse("space", "is full, which takes more singular vectors than the matrices of " +
                                        regime + " have; expected core");

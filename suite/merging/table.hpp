@@ -21,6 +21,8 @@ struct Place {
   std::string section;                    ///< the method's own: "merging.NAME", or a basis's
   std::string name;                       ///< what stands for it in the keys of its units
   std::vector<std::string> regimes = {};  ///< whose vectors it merges; none named: all that have any
+
+  const std::vector<std::string>& merged_regimes() const;
 };
 
 /// What the parameters of a method may depend on.

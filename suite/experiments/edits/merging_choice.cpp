@@ -102,13 +102,7 @@ std::optional<MergingChoice> read_merging(config::Config& config, const Study& s
     if (names.empty()) section->refuse("methods", "is empty; expected one method at least");
     usual = section->alpha_grid("alpha", of_alpha, usual, coefficients);
     for (const auto& name : names) {
-      const auto& method =
-          choice.methods.emplace_back(read_method(config, *section, name, usual, choice.regimes, study))
-              .method;
-      const auto takes = [&](const std::string& regime) { return method->takes(regime); };
-      if (std::none_of(choice.regimes.begin(), choice.regimes.end(), takes))
-        section->refuse("methods", fmt::format("holds \"{}\", which merges none of the regimes {}", name,
-                                               fmt::join(choice.regimes, ", ")));
+      choice.methods.push_back(read_method(config, *section, name, usual, choice.regimes, study));
     }
   } else {
     describe_methods(config, *section, usual, study);

@@ -41,8 +41,8 @@ std::vector<std::size_t> LayerProducts::models_of(std::size_t t) const {
   return models;
 }
 
-double LayerProducts::flops() const {
-  return (linear_ ? 3 : 1) * study_.model.cost().forward() + 8 * layers_.numbers();
+double LayerProducts::flops(double part) const {
+  return (linear_ ? 3 : 1) * part * study_.model.cost().forward() + 8 * layers_.numbers();
 }
 
 void LayerProducts::pass(const models::State& state, const at::Tensor& tau, const models::Batch& batch,
@@ -323,7 +323,8 @@ Tally LayerProducts::tally(std::size_t t) const {
   std::int64_t largest = 0;
   for (const auto& layer : layers_.chosen()) largest = std::max(largest, layer.numbers);
   Tally tally(study_);
-  tally.sample(t, Split::test, n, batch_);
+  const bool behind_frozen = first_stage() > 0;
+  tally.sample(t, Split::test, n, behind_frozen ? n : batch_);
   const auto seen = p > 0 ? single : 0;
   const auto passes = 1 + seen + p * a + edits * (seen + p + 2);  // θ0's, too
   const auto stored = static_cast<double>(p) * pair_bytes(t) + negation_bytes(t);
@@ -340,10 +341,12 @@ Tally LayerProducts::tally(std::size_t t) const {
   tally.vectors(regime_, models);
   // Between two stages: the layer, its difference, rows of four features, and five of them in double.
   const double compared = (2 + 4 + 2 * 5) * static_cast<double>(largest);
+  const auto before = tally.mark();
   tally.passes(
       linear_ ? "layers/linear" : "layers/standard", n, batch_, passes, flops(),
       std::max(linear_ ? cost.passing_tangent() : cost.passing(), compared),
       [this](const comm::Communicator&, std::int64_t inputs, std::int64_t) { return rehearse(inputs); });
+  if (behind_frozen) tally.count_part_of_later(before, flops(ledger::part_left(study_)) / flops());
   for (const auto k : pairs)
     tally.statistics(regime_, {study_.tasks.pairs()[k].first, study_.tasks.pairs()[k].second}, a + edits);
   if (edits > 0) {

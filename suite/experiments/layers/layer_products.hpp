@@ -52,7 +52,8 @@ class LayerProducts {
 
   double row_bytes(std::size_t t) const;  // of one number of each point, layer and variant
   std::int64_t variants() const { return layers_.has_class_token() ? 2 : 1; }
-  double flops() const;  // of one pass, an input
+  /// One pass, an input; of the model's own share of it this part is done.
+  double flops(double part = 1) const;
   /// With which stage a pass begins: what lies below is frozen, is no layer that is compared, and runs once.
   int first_stage() const;
   /// f − f0 of the layers of θ0 + cτₖ.

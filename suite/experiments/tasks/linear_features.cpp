@@ -61,7 +61,9 @@ class LinearFeatures final : public Experiment {
     for (const auto split : {Split::test, Split::validation}) {
       const auto n = study_.samples.size(b, split, study_.points(b));
       tally.sample(b, split, n);
+      const auto before = tally.mark();
       tangents ? tally.tangent(b, n) : tally.forward(b, n);
+      tally.count_part_of_later(before, ledger::part_left(study_));
     }
     const auto bytes = ledger::features_bytes(study_, b);
     tally.stores(static_cast<std::int64_t>(bytes), 1).holds(bytes);

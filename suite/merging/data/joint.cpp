@@ -11,6 +11,7 @@
 // run has them for as many steps: trained once.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -128,11 +129,12 @@ std::shared_ptr<const Method> joint_of_cluster(const Place& place, const config:
 std::shared_ptr<const Method> joint_of_all(const Place& place, const char* method, const char* of) {
   JointModels models(place.study, place.config);
   const auto section = place.config.section("merging", of_merging);
-  const auto& regimes = place.study.settings.vector_regimes;
+  const auto& regimes = place.merged_regimes();
   if (std::find(regimes.begin(), regimes.end(), of) == regimes.end())
-    section.refuse("methods", fmt::format("has {}, which stands beside the vectors of {}; finetune.regimes "
-                                          "does not name it",
-                                          method, of));
+    section.refuse("methods",
+                   fmt::format("has {}, which stands beside the vectors of {}; the regimes that are "
+                               "merged are {}; expected {} in merging.regimes and finetune.regimes",
+                               method, of, fmt::join(regimes, ", "), of));
   models.check(section, "methods", method, place.study.tasks.size());
   return std::make_shared<Joint>(place.study, std::move(models), of);
 }

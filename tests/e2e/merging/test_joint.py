@@ -175,6 +175,7 @@ def test_a_saved_model_is_no_recipe(run: Path) -> None:
 @pytest.mark.parametrize(("settings", "expected"), [
     (['finetune.regimes=["standard"]'], ["merging.methods", "tangent", "linear", "finetune.regimes"]),
     (["finetune.batch=2"], ["batch", "3 tasks"]),
+    (['merging.methods=["tangent"]', 'merging.regimes=["standard"]'], ["merging.methods", "tangent", "are standard"]),
     (['merging.methods=["tangent"]', "finetune.multitask_linear.batch=2"], ["merging.methods", "tangent", "3 tasks"]),
     (['finetune.regimes=["standard", "linear", "posthoc"]'], ["bases.merge_in.method", "joint", "posthoc"]),
 ])

@@ -139,6 +139,15 @@ points = 30
             np.testing.assert_allclose(above[path][:, 1:], every[path][:, 2:], rtol=2e-3, atol=2e-5, err_msg=path)
             # Of layer 1, which is frozen, models do not differ.
             assert (every[f"linearity/{regime}/baseline"][:, 1, ..., 0] > 1 - 1e-6).all()
+    counted = []
+    for layers in ("[0, 1, 2, 3, 4]", "[1, 2, 3, 4]"):
+        path = tmp_path / "plan.json"
+        done = run(1, "plan", experiment, *frozen, f"linearity.layers={layers}", "--ranks", "1", "--json", path)
+        assert done.returncode == 0, done.stderr
+        units = json.loads(path.read_text())["units"]
+        counted.append(sum(unit["flops"] for unit in units if unit["key"].startswith("layer_products/")))
+    # Four of five layers' comparisons alone would leave four fifths or more.
+    assert 0 < counted[1] < 0.75 * counted[0]
 
 
 def test_merging_with_data_of_texts(world: TextWorld, tmp_path: Path) -> None:

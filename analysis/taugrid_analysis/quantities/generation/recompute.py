@@ -130,16 +130,22 @@ def decoded(oracle: Oracle, regime: str, step: Parameters, x: Tensor, most: int)
     given = torch.full_like(ids[:, :1], by.start(oracle.model))
     said = torch.full((len(ids), most), -1)
     ended, last_tokens = torch.zeros(len(ids), dtype=torch.bool), torch.tensor(ends(oracle))
+
+    def last(p: Parameters, given: Tensor) -> Tensor:
+        return oracle.read_states(p, by.states(oracle.model, p, ids, used, given)[:, -1])
+
+    def linearised(given: Tensor) -> Tensor:
+        value, tangent = jvp(lambda p: last(p, given), (oracle.theta0,), (step,))
+        return value + tangent
+
+    def edited() -> Callable[[Tensor], Tensor]:
+        theta = {name: v + step[name] for name, v in oracle.theta0.items()}
+        read = by.reader(oracle.model, theta, ids, used)
+        return lambda given: oracle.read_states(theta, read(given)[:, -1])
+
+    output = linearised if oracle.regime(regime).linear else edited()
     for k in range(most):
-
-        def last(p: Parameters, given: Tensor = given) -> Tensor:
-            return oracle.read_states(p, by.states(oracle.model, p, ids, used, given)[:, -1])
-
-        if oracle.regime(regime).linear:
-            both = jvp(last, (oracle.theta0,), (step,))
-            z = both[0] + both[1]
-        else:
-            z = last({name: v + step[name] for name, v in oracle.theta0.items()})
+        z = output(given)
         if oracle.words_frozen:
             z = z @ texts.vocabulary(oracle.theta0).T
         chosen = z.detach().argmax(1)
