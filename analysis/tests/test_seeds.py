@@ -12,6 +12,7 @@ import pytest
 import synthetic
 
 from taugrid_analysis.cli import main
+from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page import over_seeds
 from taugrid_analysis.page.table import Column, Table
 
@@ -220,6 +221,12 @@ def test_a_choice_is_no_part_of_a_rows_name() -> None:
         Table("t", "T", columns, [["6", 3.0], ["2 *", 2.0]]),
     ]
     assert over_seeds.mean(made, ["0", "1"]).rows == [["6 * / 6", 2.0], ["2 / 2 *", 2.0]]
+
+
+def test_numbers_that_rounding_alone_parts_have_no_error() -> None:
+    made = [Table("t", "T", [Column("value")], [[value]]) for value in (0.1 + 0.2, 0.3)]
+    (value,) = over_seeds.mean(made, ["0", "1"]).rows[0]
+    assert isinstance(value, float) and not isinstance(value, Measured) and value == pytest.approx(0.3)
 
 
 def test_a_run_without_its_configuration_has_no_mean(

@@ -66,4 +66,6 @@ def _cell(cells: list[Value]) -> Value:
     numbers = np.array([np.nan if cell is None else float(cell) for cell in cells])
     if not np.isfinite(numbers).all():  # a mean over some seeds would be read as one over all
         return None
+    if np.ptp(numbers) <= 1e-12 * np.abs(numbers).max():  # the same number, summed in another order
+        return float(numbers.mean())
     return Measured(float(numbers.mean()), float(numbers.std(ddof=1) / np.sqrt(len(numbers))))
