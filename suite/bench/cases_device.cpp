@@ -10,8 +10,8 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
+#include "suite/bench/subject.hpp"
 #include "suite/machine/peak_memory.hpp"
-#include "suite/models/registry.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -24,44 +24,42 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
   const auto device = x.runtime().device();
   const std::int64_t images = device.is_cuda() ? 256 : 2;  // 2: of a rehearsal
   struct State {
-    std::unique_ptr<models::Encoder> encoder;
-    at::Tensor theta0, models, alpha, pixels, alone, features, errors;
+    std::shared_ptr<const Subject> subject;
+    at::Tensor models, alpha, pixels, alone, features, errors;
     std::vector<at::Tensor> tau;
-    models::Readout head;
     std::int64_t bytes = 0;
   };
   const auto s = std::make_shared<State>();
-  s->encoder = models::make_encoder(R"({"model_type": "clip_vision_model"})", "ViT-B/32");
-  s->theta0 = s->encoder->random_state(1).theta.to(device);
-  for (int t = 0; t < 2; ++t) s->tau.push_back(at::randn_like(s->theta0).mul_(0.002));
+  s->subject = clip_b32(x, images);
+  const auto& theta0 = s->subject->start.theta;
+  for (int t = 0; t < 2; ++t) s->tau.push_back(at::randn_like(theta0).mul_(0.002));
   s->alpha = at::linspace(0.2, 1, 2 * cells, at::kDouble).view({cells, 2});
-  s->models = at::empty({cells, s->theta0.numel()}, s->theta0.options());
-  s->pixels = at::randn({images, 3, 224, 224}, at::TensorOptions(type).device(device));
-  const auto weight = at::randn({classes, s->encoder->width()}, s->theta0.options());
-  s->head = {.weight = weight / weight.norm(2, 1, true), .scale = 100.0};
+  s->models = at::empty({cells, theta0.numel()}, theta0.options());
+  s->pixels = s->subject->pixels.to(type);
   const auto encode = [s, type](const at::Tensor& theta) {
-    return s->encoder->encode(s->encoder->layout().views(theta.to(type)), models::pictures(s->pixels))
-        .to(at::kFloat);
+    const auto& encoder = *s->subject->encoder;
+    return encoder.encode(encoder.layout().views(theta.to(type)), models::pictures(s->pixels)).to(at::kFloat);
   };
   {
     const at::NoGradGuard no_grad;
-    s->alone = metrics::predictions(s->head.logits(encode(s->theta0 + s->tau[0])));
+    s->alone = metrics::predictions(s->subject->head.logits(encode(theta0 + s->tau[0])));
   }
   Work work;
   work.run = [s, encode] {
     const at::NoGradGuard no_grad;
     const machine::PeakMemory memory;
-    weights::combine(s->theta0, s->tau, s->alpha, s->models);
+    weights::combine(s->subject->start.theta, s->tau, s->alpha, s->models);
     std::vector<at::Tensor> errors;
     for (std::int64_t k = 0; k < cells; ++k) {
       s->features = encode(s->models[k]);
-      errors.push_back(metrics::disagreements(s->alone, metrics::predictions(s->head.logits(s->features))));
+      errors.push_back(
+          metrics::disagreements(s->alone, metrics::predictions(s->subject->head.logits(s->features))));
     }
     s->errors = at::stack(errors);
     s->bytes = memory.bytes();
   };
-  work.flops = static_cast<double>(cells * images) * models::Cost(*s->encoder).forward();
-  work.bytes = 4.0 * static_cast<double>((3 + 2 * cells) * s->theta0.numel());
+  work.flops = static_cast<double>(cells * images) * models::Cost(*s->subject->encoder).forward();
+  work.bytes = 4.0 * static_cast<double>((3 + 2 * cells) * theta0.numel());
   work.items = cells;
   work.unit = "cells";
   work.bf16 = type == at::kBFloat16;
@@ -71,8 +69,9 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
     fmt::print("# {} images a cell; {:.2f} GB alive at once in a run\n", images,
                static_cast<double>(s->bytes) / 1e9);
     const auto some = s->pixels.narrow(0, 0, 2).to(at::kDouble);
-    const auto exact = s->encoder->encode(s->encoder->layout().views(s->models[cells - 1].to(at::kDouble)),
-                                          models::pictures(some));
+    const auto& encoder = *s->subject->encoder;
+    const auto exact =
+        encoder.encode(encoder.layout().views(s->models[cells - 1].to(at::kDouble)), models::pictures(some));
     return ((s->features.narrow(0, 0, 2) - exact).norm() / exact.norm()).item<double>();
   };
   return work;

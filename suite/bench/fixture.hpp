@@ -39,7 +39,6 @@ class Fixture {
   double forward_flops() const { return models::Cost(*encoder_).forward(); }  ///< of one image
   /// A ViT of 1.9 M parameters, for the NTK.
   const models::Encoder& ntk_encoder() const { return *ntk_encoder_; }
-  double ntk_forward_flops() const { return models::Cost(*ntk_encoder_).forward(); }
   const at::Tensor& theta0() const { return start_.theta; }  ///< [P]
   const models::State& start() const { return start_; }
   const at::Tensor& ntk_theta() const { return ntk_theta_; }

@@ -63,31 +63,43 @@ at::Tensor TrainingStep::moved_by_adamw(const at::Tensor& gradient) const {
   const double t = state.tensors.at("adamw.steps.0").item<double>() + 1;
   const auto g = gradient * std::min(1.0, clip / (gradient.norm().item<double>() + 1e-6));
   const auto& [beta1, beta2, epsilon, decay] = settings_;
-  const auto m = beta1 * at::cat(firsts).to(at::kDouble) + (1 - beta1) * g;
-  const auto v = beta2 * at::cat(seconds).to(at::kDouble) + (1 - beta2) * g.square();
-  const auto adapted = (m / (1 - std::pow(beta1, t))) / ((v / (1 - std::pow(beta2, t))).sqrt() + epsilon);
-  const auto is_trained = on_all_blocks(at::ones_like(adapted));
-  return -learning_rate * (on_all_blocks(adapted) + decay * is_trained * theta_.to(at::kDouble));
+  // In place: of a large model each of these takes as much memory as its step.
+  auto adapted = at::cat(firsts).to(at::kDouble).mul_(beta1).add_(g, 1 - beta1).div_(1 - std::pow(beta1, t));
+  {
+    auto v = at::cat(seconds).to(at::kDouble).mul_(beta2).addcmul_(g, g, 1 - beta2);
+    adapted.div_(v.div_(1 - std::pow(beta2, t)).sqrt_().add_(epsilon));
+  }
+  auto move = on_all_blocks(adapted);
+  for (std::size_t i = 0; i < layout_->blocks().size(); ++i) {
+    if (!trained_.empty() && !trained_[i]) continue;
+    const auto& block = layout_->blocks()[i];
+    move.narrow(0, block.offset, block.count)
+        .add_(theta_.narrow(0, block.offset, block.count).to(at::kDouble), decay);
+  }
+  return move.mul_(-learning_rate);
 }
 
 double TrainingStep::error(const ExactLoss& exact_loss) {
   if (!first_.defined()) first_ = theta_.clone();
-  const auto at_first = first_.to(at::kDouble);
   at::Tensor gradient;
-  loss_(first_, gradient);
-  gradient = gradient.to(at::kDouble);
-  const double length = gradient.norm().item<double>(), h = 1e-5;
-  const auto direction = on_all_blocks(gradient) / length;
-  const double slope =
-      (exact_loss(at_first + h * direction) - exact_loss(at_first - h * direction)) / (2 * h);
+  double length = 0, slope = 0;
+  {
+    loss_(first_, gradient);
+    length = gradient.norm(2, at::kDouble).item<double>();
+    constexpr double h = 1e-5;
+    const auto direction = on_all_blocks(gradient).div_(length);
+    const auto exactly = [&](double a) { return exact_loss(first_.to(at::kDouble).add_(direction, a)); };
+    slope = (exactly(h) - exactly(-h)) / (2 * h);
+  }
 
-  const auto before = theta_.to(at::kDouble).clone();
+  const auto before = theta_.clone();
   loss_(theta_, gradient);
-  gradient = gradient.to(at::kDouble);
-  const auto expected_move = moved_by_adamw(gradient);
+  const auto expected_move = moved_by_adamw(gradient.to(at::kDouble));
+  gradient = at::Tensor();
   run();
   losses_.pop_back();  // the peers compare the timed steps alone
-  return std::max(relative(length, slope), relative(theta_.to(at::kDouble) - before, expected_move));
+  const auto move = theta_.to(at::kDouble).sub_(before);
+  return std::max(relative(length, slope), relative(move, expected_move));
 }
 
 }  // namespace taugrid::bench
