@@ -22,6 +22,7 @@ struct Place {
   std::string name;                       ///< what stands for it in the keys of its units
   std::vector<std::string> regimes = {};  ///< whose vectors it merges; none named: all that have any
 
+  /// `regimes`, or where none is named all that have vectors.
   const std::vector<std::string>& merged_regimes() const;
 };
 

@@ -33,12 +33,13 @@ struct RunReport {
 };
 
 /// Collective over all ranks, with the same units on each. Ranks form groups of ranks_per_unit neighbours
-/// (what is left over idles, with a warning); the dearest unit whose needs are committed, or one nearly as
-/// dear on a task that the group knows, goes to the group that asks first, or, where it wants more ranks, to
-/// the groups that do. Units that are committed are skipped; each finished one is committed by its group's
-/// rank 0 with the metadata key, rank, seconds, device, and, where they are counted, joules of all its ranks
-/// and energy_source. Throws InputError where a need is missing or circular, a key double, or ranks_per_unit
-/// above the number of ranks; Interrupted on all ranks after a stop request that left work to do.
+/// (what is left over idles, with a warning); the dearest unit whose needs are committed, or one at least
+/// half as dear on a task that the group knows, goes to the group that asks first, or, where it wants more
+/// ranks, to the groups that do. Units that are committed are skipped; each finished one is committed by its
+/// group's rank 0 with the metadata key, rank, seconds, device, and, where they are counted, joules of all
+/// its ranks and energy_source. Throws InputError where a need is missing or circular, a key double, or
+/// ranks_per_unit above the number of ranks; Interrupted on all ranks after a stop request that left work to
+/// do.
 RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector<WorkUnit> units,
                     const Options& options);
 

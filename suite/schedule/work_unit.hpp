@@ -54,7 +54,8 @@ struct WorkUnit {
 /// group of results.h5.
 inline std::string kind_of(const std::string& key) { return key.substr(0, key.find('/', key.find('/') + 1)); }
 
-/// "fashion" of "finetune/standard/fashion": units of one task, or one pair, read the same data.
+/// "fashion" of "finetune/standard/fashion": units whose keys end alike read the same data, a task's, a
+/// pair's, or where the key names neither, a regime's vectors.
 inline std::string subject_of(const std::string& key) { return key.substr(key.rfind('/') + 1); }
 
 }  // namespace taugrid::schedule
