@@ -135,8 +135,8 @@ def decoded(oracle: Oracle, regime: str, step: Parameters, x: Tensor, most: int)
         return oracle.read_states(p, by.states(oracle.model, p, ids, used, given)[:, -1])
 
     def linearised(given: Tensor) -> Tensor:
-        value, tangent = jvp(lambda p: last(p, given), (oracle.theta0,), (step,))
-        return value + tangent
+        both = jvp(lambda p: last(p, given), (oracle.theta0,), (step,))
+        return both[0] + both[1]
 
     def edited() -> Callable[[Tensor], Tensor]:
         theta = {name: v + step[name] for name, v in oracle.theta0.items()}
