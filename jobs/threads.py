@@ -13,13 +13,15 @@ two cores it takes a quarter of an hour.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from taugrid_analysis.errors import InputError
+from taugrid_analysis.speed.bench_json import read_json
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = ("clip_b32/forward", "clip_b32/step", "clip_b32/ntk", "step/standard", "ntk", "text/step")
@@ -34,13 +36,10 @@ def shares(cores: int) -> list[tuple[int, int]]:
     return [(ranks, cores // ranks) for ranks in range(1, cores + 1) if cores % ranks == 0]
 
 
-def items_a_second(report: str, case: str) -> float:
-    """The median over the repetitions of a case. Raises ThreadsError where it has none."""
-    taken = [row["items_per_second"] for row in json.loads(report)["benchmarks"]
-             if row["name"] == case and row.get("run_type") == "iteration"]
-    if not taken:
-        raise ThreadsError(f"{case}: the bench measured nothing; expected a case that taugrid bench --list names")
-    return statistics.median(taken)
+def items_a_second(report: Path, case: str) -> float:
+    """What the median of the repetitions makes."""
+    times = read_json(report).cases[case]
+    return times.items / statistics.median(times.wall)
 
 
 def measured(program: Path, case: str, ranks: int, threads: int, repetitions: int) -> float:
@@ -54,7 +53,7 @@ def measured(program: Path, case: str, ranks: int, threads: int, repetitions: in
         codes = [one.wait() for one in started]
         if any(codes):
             raise ThreadsError(f"{case}: taugrid bench ended with {max(codes, key=abs)}; expected 0")
-        return sum(items_a_second(report.read_text(encoding="utf-8"), case) for report in reports)
+        return sum(items_a_second(report, case) for report in reports)
 
 
 def row(case: str, alone: float, together: list[float]) -> str:
@@ -82,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
             alone = measured(wanted.program, case, 1, 1, wanted.repetitions)
             together = [measured(wanted.program, case, *share, wanted.repetitions) for share in shares(wanted.cores)]
             print(row(case, alone, together), flush=True)
-    except ThreadsError as error:
+    except (ThreadsError, InputError) as error:
         print(f"threads: {error}", file=sys.stderr)
         return 2
     except OSError as error:

@@ -202,8 +202,7 @@ void require_of_host(const study::Settings& settings, at::Device device) {
   if (settings.precision == "bf16_products" && !machine::multiplies_bfloat16())
     throw InputError(
         "run.precision is bf16_products, which needs AMX: here LibTorch does not round factors of products "
-        "to "
-        "bfloat16 (the processor has no AMX, or ONEDNN_MAX_CPU_ISA forbids it); expected float32 or bf16");
+        "to bfloat16 (the processor has no AMX, or ONEDNN_MAX_CPU_ISA forbids it); expected float32 or bf16");
 }
 
 /// No unit takes more memory than there is, as counted from its model and points before any is taken. Throws
