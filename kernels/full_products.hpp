@@ -14,30 +14,50 @@ inline void allow_reduced_products(bool allowed) {
   at::globalContext().setAllowTF32CuDNN(allowed);
 }
 
-/// Whether the host's products and convolutions of float32 may round their factors to bfloat16, which keeps 7
-/// bits of mantissa, 2e-3 of a number; sums stay float32. LibTorch begins without.
-inline void allow_rounded_factors(bool allowed) {
-  const auto precision = allowed ? at::Float32Precision::BF16 : at::Float32Precision::IEEE;
-  for (const auto operation : {at::Float32Op::MATMUL, at::Float32Op::CONV})
-    at::globalContext().setFloat32Precision(at::Float32Backend::MKLDNN, operation, precision);
+/// What multiplies float32 on the host.
+enum class HostProducts {
+  blas,    ///< LibTorch's BLAS, as it begins
+  onednn,  ///< oneDNN, where it rounds no factors: machine::host_products() knows where that is
+  /// oneDNN, which may round the factors of products and convolutions to bfloat16. It keeps 7 bits of
+  /// mantissa, 2e-3 of a number; sums stay float32.
+  rounded
+};
+
+/// For this process. oneDNN gets products of float32 only where LibTorch is told that factors may be rounded,
+/// whether it rounds them or not.
+inline void set_host_products(HostProducts products) {
+  const auto precision = [](bool may_be_rounded) {
+    return may_be_rounded ? at::Float32Precision::BF16 : at::Float32Precision::IEEE;
+  };
+  auto& context = at::globalContext();
+  context.setFloat32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL,
+                              precision(products != HostProducts::blas));
+  context.setFloat32Precision(at::Float32Backend::MKLDNN, at::Float32Op::CONV,
+                              precision(products == HostProducts::rounded));
 }
 
-inline bool rounded_factors_allowed() {
-  return at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL) ==
-         at::Float32Precision::BF16;
+inline HostProducts host_products_in_use() {
+  const auto may_be_rounded = [](at::Float32Op operation) {
+    return at::globalContext().float32Precision(at::Float32Backend::MKLDNN, operation) ==
+           at::Float32Precision::BF16;
+  };
+  if (!may_be_rounded(at::Float32Op::MATMUL)) return HostProducts::blas;
+  return may_be_rounded(at::Float32Op::CONV) ? HostProducts::rounded : HostProducts::onednn;
 }
 
 /// While it lives, products of float32 keep all their mantissa, whatever a run's precision is: for Hessian
 /// and NTK products, which are differences of nearly equal numbers, and for all that is no pass of a model.
 class FullProducts {
  public:
-  FullProducts() : reduced_(at::globalContext().allowTF32CuBLAS()), rounded_(rounded_factors_allowed()) {
+  FullProducts()
+      : reduced_(at::globalContext().allowTF32CuBLAS()),
+        rounded_(host_products_in_use() == HostProducts::rounded) {
     if (reduced_) allow_reduced_products(false);
-    if (rounded_) allow_rounded_factors(false);
+    if (rounded_) set_host_products(HostProducts::blas);
   }
   ~FullProducts() {
     if (reduced_) allow_reduced_products(true);
-    if (rounded_) allow_rounded_factors(true);
+    if (rounded_) set_host_products(HostProducts::rounded);
   }
   FullProducts(const FullProducts&) = delete;
   FullProducts& operator=(const FullProducts&) = delete;

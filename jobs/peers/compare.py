@@ -78,8 +78,11 @@ PAIRS = [
     Pair("text/full_lambda_max", "text_lambda_max", "lambda_max", 1e-2, None, 1, of="_full"),
     Pair("decoder/step", "text_step", "losses", 1e-3, 1.3, 3, of="_decoder"),
     Pair("decoder/forward", "text_forward", "logits", 1e-4, 1.1, 3, of="_decoder"),
+    Pair("decoder/whole_forward", "text_forward", "logits", 1e-4, 1.1, 3, of="_decoder_whole"),
+    Pair("decoder/cached_forward", "text_forward", "logits", 1e-4, 5.0, 3, of="_decoder_whole"),
     Pair("decoder/ntk", "text_ntk", "gram", 1e-4, 4.0, 1, of="_decoder"),
     Pair("decoder/lambda_max", "text_lambda_max", "lambda_max", 1e-2, None, 1, of="_decoder"),
+    Pair("decoder/sweep_linear_21", "text_sweep", "accuracy", 1.5 / 16, 20.0, 1, of="_decoder"),
     Pair("linearity/vit12_256", "linearity_hooks", "cosine", 1e-5, 1.0, 1, memory=0.1),
     Pair("linearity/vit12_256", "linearity_anew", "cosine", 1e-5, 1.5, 1, memory=0.1),
     Pair("fisher", "fisher", "fisher/", 1e-4, 3.0, 1),
@@ -98,7 +101,7 @@ def is_installed(name: str) -> bool:
     return not name or shutil.which(name) is not None
 
 
-LONG = ("linear_grid", "linearity_hooks", "linearity_anew", "text_lambda_max", "merge_mergekit",
+LONG = ("linear_grid", "text_sweep", "linearity_hooks", "linearity_anew", "text_lambda_max", "merge_mergekit",
         "merge_fusion_bench")  # a warm-up would take as long again
 # The least share of this machine's triad that cases which memory bounds are to reach.
 SHARES = {

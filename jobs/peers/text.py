@@ -30,6 +30,7 @@ SHAPES = {
     "": Shape("minilm", 16, 8, 16),
     "_full": Shape("minilm_full", 16, 8, 16),
     "_decoder": Shape("smollm2", 8, 4, 2),
+    "_decoder_whole": Shape("smollm2_whole", 0, 0, 0),
 }
 
 
@@ -40,7 +41,7 @@ class Texts(nn.Module):
         super().__init__()
         self.shape = SHAPES[inputs.of]
         folder = inputs.folder / self.shape.folder
-        self.decodes = self.shape.folder == "smollm2"
+        self.decodes = inputs.of.startswith("_decoder")
         if self.decodes:
             self.encoder = LlamaModel.from_pretrained(folder, attn_implementation=attention).eval()
         else:

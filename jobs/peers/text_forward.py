@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation by transformers' BERT, its default attention, all texts padded to the longest as ours are."""
+"""Evaluation by transformers' BERT or Llama, its default attention, all texts padded to the longest as ours are."""
 
 from __future__ import annotations
 

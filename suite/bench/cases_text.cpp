@@ -2,15 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models of texts: one of MiniLM's shape, 22.6 M parameters, on sequences of 8 to 32 tokens, padded to 32,
 // and on full ones of 32; and six decoder layers of SmolLM2-135M's shape, 22.4 M parameters with a small
-// vocabulary, on full prompts of 64 tokens. Training steps of all of θ, evaluation, λ_max and the NTK. Flops
-// are counted as in cases_model.cpp, of the tokens in use.
+// vocabulary, on full prompts of 64 tokens. Training steps of all of θ, evaluation, λ_max and the NTK, and a
+// linear sweep of the decoder. Its thirty layers, 107 M parameters, are evaluated whole, and behind 24 that
+// have run already. Flops are counted as in cases_model.cpp, of the tokens in use.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "kernels/autodiff/products.hpp"
+#include "kernels/metrics/metrics.hpp"
 #include "kernels/spectral/spectral.hpp"
 #include "kernels/tangent/ntk.hpp"
 #include "kernels/weights/weights.hpp"
@@ -32,7 +35,7 @@ constexpr const char* smollm2 = R"({"model_type": "llama", "architectures": ["Ll
   "num_key_value_heads": 3, "head_dim": 64, "max_position_embeddings": 64, "vocab_size": 2000,
   "rms_norm_eps": 1e-5, "tie_word_embeddings": true,
   "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0}})";
-constexpr std::int64_t text_logits = 2;
+constexpr std::int64_t text_logits = 2, sweep_steps = 21;
 
 /// A model and its texts: token ids from `first_id` to before `end_id`, of equal lengths or not.
 struct TextShape {
@@ -40,15 +43,26 @@ struct TextShape {
   std::int64_t texts, tokens, first_id, end_id;
   bool full;
   std::int64_t step_texts, hessian_texts, ntk_texts;  ///< the first ones of `texts`
+  int layers = 0;                                     ///< in place of the configuration's, where above 0
+
+  std::string config_json() const {
+    if (layers == 0) return config;
+    auto json = nlohmann::json::parse(config);
+    json["num_hidden_layers"] = layers;
+    return json.dump();
+  }
 };
 constexpr TextShape shapes[] = {{"text/", "minilm", minilm, 64, 32, 1000, 30000, false, 16, 16, 8},
                                 {"text/full_", "minilm_full", minilm, 64, 32, 1000, 30000, true, 16, 16, 8},
                                 {"decoder/", "smollm2", smollm2, 16, 64, 0, 2000, true, 8, 2, 4}};
+constexpr TextShape whole_decoder = {
+    "decoder/whole_", "smollm2_whole", smollm2, 16, 64, 0, 2000, true, 0, 0, 0, 30};
+constexpr int frozen_layers = 24;  // of the whole decoder, where the upper six are trained
 
 /// The model, texts, a frozen cosine head, and what a run of a case leaves behind.
 struct TextState {
   TextState(const Fixture& x, const TextShape& of)
-      : encoder(models::make_encoder(of.config, "the bench's model of texts")), tokens(of.tokens) {
+      : encoder(models::make_encoder(of.config_json(), "the bench's model of texts")), tokens(of.tokens) {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(11);
     const auto start_on_host = encoder->random_state(8);
     auto ids = at::randint(of.first_id, of.end_id, {of.texts, tokens}, generator, at::kLong);
@@ -142,15 +156,25 @@ Work text_step(const Fixture& x, const char* regime_name, const TextShape& shape
   return work;
 }
 
-/// Logits of all texts.
-Work text_forward(const Fixture& x, const TextShape& shape) {
+/// Logits of all texts, behind the first `done` stages, which have run before.
+Work text_forward(const Fixture& x, const TextShape& shape, int done = 0) {
   const auto s = std::make_shared<TextState>(x, shape);
-  Work work;
-  work.run = [s, blocks = s->encoder->layout().views(s->start.theta)] {
+  const auto blocks = s->encoder->layout().views(s->start.theta);
+  auto batch = s->batch;
+  if (done > 0) {
     const at::NoGradGuard no_grad;
-    s->found = s->head.logits(s->encoder->encode(blocks, s->batch));
+    batch.hidden = s->encoder->run_to(done, blocks, models::Given{s->batch});
+    batch.inputs.reset();
+    batch.from = done + 1;
+  }
+  Work work;
+  work.run = [s, blocks, batch] {
+    const at::NoGradGuard no_grad;
+    s->found = s->head.logits(s->encoder->encode(blocks, batch));
   };
-  work.flops = s->flops(shape.texts);
+  const int stages = s->encoder->stages();
+  work.flops =
+      s->flops(shape.texts) * (stages - done) / stages;  // all of a size, and the embedding adds none
   work.bytes = s->bytes();
   work.items = static_cast<double>(shape.texts);
   work.unit = "texts";
@@ -248,6 +272,59 @@ Work text_ntk(const Fixture& x, const TextShape& shape) {
   return work;
 }
 
+/// Accuracies along 21 coefficients of a task vector of the linearised model: one pass with its tangent.
+Work text_sweep(const Fixture& x, const TextShape& shape) {
+  struct State : TextState {
+    State(const Fixture& fixture, const TextShape& of) : TextState(fixture, of) {
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(13);
+      tau = at::randn(start.theta.sizes(), generator).mul_(2e-3);
+      models::write_checkpoint(fixture.folder() / of.folder / "tuned", *encoder,
+                               {start.theta.to(at::kCPU) + tau, {}});
+      tau = tau.to(start.theta.device());
+    }
+    autodiff::Dual features(const at::Tensor& point, const at::Tensor& direction) const {
+      return autodiff::jvp(
+          encoder->layout(),
+          [this](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, batch); }, point,
+          direction);
+    }
+    at::Tensor accuracy(const models::Readout& read, const at::Tensor& z) const {
+      return metrics::accuracy(read.logits(z), labels).to(at::kCPU);
+    }
+    at::Tensor tau;
+  };
+  const auto s = std::make_shared<State>(x, shape);
+  Work work;
+  work.run = [s] {
+    const at::NoGradGuard no_grad;
+    const auto z = s->features(s->start.theta, s->tau);
+    std::vector<at::Tensor> accuracies;
+    for (std::int64_t k = 0; k < sweep_steps; ++k)
+      accuracies.push_back(s->accuracy(s->head, z.value + 0.05 * static_cast<double>(k) * z.tangent));
+    s->found = at::stack(accuracies);
+  };
+  const auto texts = static_cast<double>(shape.texts), width = static_cast<double>(s->encoder->width());
+  work.flops = 3 * s->flops(shape.texts) + sweep_steps * texts * width * (2 + 2 * classes);
+  work.bytes = 2 * s->bytes();
+  work.items = sweep_steps;
+  work.unit = "coefficients";
+  work.tolerance = 1.5 / texts;  // one prediction may flip where two logits are equal up to rounding
+  work.error = [s] {             // at one coefficient a tangent pass of its own, in float64
+    const at::NoGradGuard no_grad;
+    const std::int64_t k = sweep_steps / 2;
+    const auto z =
+        s->features(s->start.theta.to(at::kDouble), s->tau.to(at::kDouble) * (0.05 * static_cast<double>(k)));
+    const auto expected = s->accuracy(s->head.to(at::kDouble), z.value + z.tangent);
+    return (s->found[k] - expected).abs().item<double>();
+  };
+  work.results = [s] {
+    store::TensorFile file;
+    file.tensors["accuracy"] = s->found;
+    return file;
+  };
+  return work;
+}
+
 }  // namespace
 
 std::vector<Case> text_cases(const Fixture& x) {
@@ -260,7 +337,12 @@ std::vector<Case> text_cases(const Fixture& x) {
       cases.push_back({name + "step_linear", [&x, &shape] { return text_step(x, "linear", shape); }});
     cases.push_back({name + "lambda_max", [&x, &shape] { return text_lambda_max(x, shape); }});
     cases.push_back({name + "ntk", [&x, &shape] { return text_ntk(x, shape); }});
+    if (name == "decoder/")
+      cases.push_back({name + "sweep_linear_21", [&x, &shape] { return text_sweep(x, shape); }});
   }
+  cases.push_back({"decoder/whole_forward", [&x] { return text_forward(x, whole_decoder); }, true});
+  cases.push_back(
+      {"decoder/cached_forward", [&x] { return text_forward(x, whole_decoder, frozen_layers); }, true});
   return cases;
 }
 

@@ -79,11 +79,23 @@ bool multiplies_bfloat16() {
   const at::NoGradGuard no_grad;
   constexpr std::int64_t n = 256;
   const auto factor = at::full({n, n}, 1 + 0x1p-12);  // which bfloat16 rounds to 1
-  const bool allowed = rounded_factors_allowed();
-  allow_rounded_factors(true);
+  const auto before = host_products_in_use();
+  set_host_products(HostProducts::rounded);
   const auto product = at::mm(factor, factor)[0][0].item<double>();
-  allow_rounded_factors(allowed);
+  set_host_products(before);
   return product == n;
+}
+
+HostProducts host_products() {
+  static const bool fast_by_onednn = at::get_cpu_capability() == "AVX512" &&
+                                     first_match("/proc/cpuinfo", "vendor_id") == "AuthenticAMD" &&
+                                     !multiplies_bfloat16();
+  return fast_by_onednn ? HostProducts::onednn : HostProducts::blas;
+}
+
+HostProducts host_products(double numbers_of_matrix) {
+  constexpr double enough = 128.0 * 128.0;  // below, the calls themselves take longer than is won
+  return numbers_of_matrix < enough ? HostProducts::blas : host_products();
 }
 
 Peaks measure_peaks(c10::Device device) {
@@ -92,10 +104,10 @@ Peaks measure_peaks(c10::Device device) {
   Peaks peaks{};
   peaks.flops = product_flops(device, at::kFloat);
   if (multiplies_bfloat16()) {
-    const bool allowed = rounded_factors_allowed();
-    allow_rounded_factors(true);
+    const auto before = host_products_in_use();
+    set_host_products(HostProducts::rounded);
     peaks.bf16_flops = product_flops(device, at::kFloat);
-    allow_rounded_factors(allowed);
+    set_host_products(before);
   }
   constexpr std::int64_t n = std::int64_t{1} << 25;
   const auto b = at::full({n}, 1.0f), c = at::full({n}, 2.0f);
@@ -126,6 +138,7 @@ std::vector<std::pair<std::string, std::string>> describe_machine() {
           {"host", host.data()},
           {"processor", first_match("/proc/cpuinfo", "model name")},
           {"instructions", at::get_cpu_capability()},
+          {"products", host_products_in_use() == HostProducts::blas ? "BLAS" : "oneDNN"},
           {"cores", std::to_string(std::thread::hardware_concurrency())},
           {"threads", std::to_string(at::get_num_threads())},
           {"load", busy}};

@@ -252,7 +252,7 @@ Profile calibrate(const comm::Runtime& runtime, const Study& study,
     if (name == "host") profile.host = value;
     if (name == "processor") profile.processor = value;
     if (name == "taugrid" || name == "build" || name == "libtorch" || name == "kokkos" ||
-        name == "instructions")
+        name == "instructions" || name == "products")
       profile.versions[name] = value;
   }
   profile.cores = runtime.mine().cores;

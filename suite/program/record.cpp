@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "kernels/full_products.hpp"
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
 #include "suite/store/atomic_file.hpp"
@@ -77,8 +78,9 @@ Pairs of_first_rank(const comm::Communicator& world, const Pairs& mine, const ch
 std::string computed_by(const comm::Runtime& runtime) {
   const auto& device = runtime.mine().device;  // "cuda:0 NVIDIA H100": the number is a matter of this launch
   const auto name = device.find(' ') == std::string::npos ? device : device.substr(device.find(' ') + 1);
-  return fmt::format("taugrid {} ({}), LibTorch {}, {}: {}, {}", version, git_revision, TORCH_VERSION, name,
-                     processor(), at::get_cpu_capability());
+  return fmt::format("taugrid {} ({}), LibTorch {}, {}: {}, {}{}", version, git_revision, TORCH_VERSION, name,
+                     processor(), at::get_cpu_capability(),
+                     host_products_in_use() == HostProducts::onednn ? ", products by oneDNN" : "");
 }
 
 std::vector<std::string> admit(const comm::Runtime& runtime, const schedule::RunFolder& folder, bool mixed) {

@@ -9,6 +9,7 @@
 
 #include "kernels/full_products.hpp"
 #include "suite/error.hpp"
+#include "suite/machine/machine.hpp"
 #include "suite/store/quoted.hpp"
 #include "suite/study/regime.hpp"
 
@@ -37,6 +38,17 @@ const Settings& checked(const Settings& settings) {
   return settings;
 }
 
+/// On the average over the matrices of all stages; 0 where there is none.
+double numbers_of_matrix(const autodiff::Layout& layout) {
+  double numbers = 0, matrices = 0;
+  for (const auto& block : layout.blocks()) {
+    if (block.stage == 0 || block.shape.size() != 2) continue;
+    numbers += static_cast<double>(block.count);
+    matrices += 1;
+  }
+  return matrices > 0 ? numbers / matrices : 0;
+}
+
 }  // namespace
 
 Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks_on_host)
@@ -51,7 +63,11 @@ Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks
       edits(settings, model, samples, vectors),
       evaluation(settings, model, readouts) {
   if (device.is_cuda()) allow_reduced_products(settings.precision == "tf32");
-  if (device.is_cpu()) allow_rounded_factors(settings.precision == "bf16_products");
+  if (device.is_cpu()) {
+    set_host_products(settings.precision == "bf16_products"
+                          ? HostProducts::rounded
+                          : machine::host_products(numbers_of_matrix(model.layout())));
+  }
   if (model.is_stand_in()) return;
   if (const auto module = settings.low_rank.unmatched(model.layout()); !module.empty())
     throw InputError(

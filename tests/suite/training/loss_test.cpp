@@ -227,17 +227,36 @@ TEST(FullProducts, AreRoundedAgainAfterwards) {
     return ((at::mm(factor, factor) - exactly).norm() / exactly.norm()).item<double>();
   };
   EXPECT_LT(error(), 1e-6);
-  allow_rounded_factors(true);
+  set_host_products(HostProducts::rounded);
   const double rounded = error();
   {
     const FullProducts full;
     EXPECT_LT(error(), 1e-6);
   }
   EXPECT_EQ(error(), rounded);
-  allow_rounded_factors(false);
+  set_host_products(HostProducts::blas);
   EXPECT_LT(error(), 1e-6);
   EXPECT_LT(rounded, 4e-3);
   EXPECT_EQ(rounded > 1e-5, machine::multiplies_bfloat16());
+}
+
+TEST(HostProducts, OfARunKeepAllDigits) {
+  const auto factor = 1 + at::rand({256, 256}),
+             exactly = at::mm(factor.to(at::kDouble), factor.to(at::kDouble));
+  const auto fastest = machine::host_products();
+  EXPECT_NE(fastest, HostProducts::rounded);
+  EXPECT_TRUE(fastest == HostProducts::blas || at::get_cpu_capability() == "AVX512");
+  EXPECT_EQ(machine::host_products(1000), HostProducts::blas);
+  EXPECT_EQ(machine::host_products(1e6), fastest);
+  set_host_products(fastest);
+  EXPECT_LT(((at::mm(factor, factor) - exactly).norm() / exactly.norm()).item<double>(), 1e-6);
+  {
+    const FullProducts full;
+    EXPECT_EQ(host_products_in_use(), fastest);
+  }
+  EXPECT_EQ(host_products_in_use(), fastest);
+  set_host_products(HostProducts::blas);
+  EXPECT_EQ(host_products_in_use(), HostProducts::blas);
 }
 
 TEST(PeakMemory, CountsTensorsAliveAtOnce) {
