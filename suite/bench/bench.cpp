@@ -161,7 +161,6 @@ int run(int& argc, char**& argv, const Options& options) {
     if (world.size() > 1 && !options.dump.empty())
       throw InputError("taugrid bench: --dump is for one process: start it without mpirun");
     runtime.set_threads(threads_wanted());
-    set_host_products(machine::host_products());
     runtime.print_warnings();
     const bool keep = !options.dump.empty();
     auto name =

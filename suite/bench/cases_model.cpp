@@ -22,7 +22,7 @@
 #include "suite/bench/model_work.hpp"
 #include "suite/bench/subject.hpp"
 #include "suite/bench/training_step.hpp"
-#include "suite/machine/machine.hpp"
+#include "suite/comm/host_products.hpp"
 #include "suite/machine/peak_memory.hpp"
 #include "suite/training/adamw.hpp"
 #include "suite/training/loss.hpp"
@@ -229,7 +229,7 @@ Work with_rounded_factors(Work work) {
 }
 
 std::vector<Case> cases_of_bfloat16(const Fixture& x) {
-  if (!machine::multiplies_bfloat16()) return {};
+  if (!comm::multiplies_bfloat16()) return {};
   const auto on_host = [](std::string name, std::function<Work()> prepare) {
     return Case{.name = std::move(name), .prepare = std::move(prepare), .on_host = true};
   };

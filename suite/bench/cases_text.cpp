@@ -175,7 +175,6 @@ Work text_forward(const Fixture& x, const TextShape& shape, int done = 0) {
   const int stages = s->encoder->stages();
   work.flops =
       s->flops(shape.texts) * (stages - done) / stages;  // all of a size, and the embedding adds none
-  work.bytes = s->bytes();
   work.items = static_cast<double>(shape.texts);
   work.unit = "texts";
   work.tolerance = 1e-4;

@@ -17,7 +17,8 @@ struct Recorded {
 };
 
 /// One processor rounds otherwise than another, and LibTorch's random numbers differ in the last digit: 1e-4.
-/// λ_max ends by a residual; a prediction near a tie may fall to another class, one point of 64 (2e-2) or of 16 (9e-2).
+/// λ_max ends by a residual. A prediction near a tie may fall to another class: one point of 64 (2e-2), or of
+/// 16 (9e-2).
 inline constexpr std::array recorded_values = {
     Recorded{"combine", 663.545593, 556.445678, 1e-4},
     Recorded{"combine/16_rows", 2439.45188, 461.286465, 1e-4},

@@ -97,7 +97,6 @@ int verify(int& argc, char**& argv, const VerifyOptions& options) {
     if (runtime.world().size() > 1)
       throw InputError("taugrid verify is for one process: start it without mpirun");
     runtime.set_threads(1);
-    set_host_products(machine::host_products());
     runtime.print_warnings();
     const auto folder =
         std::filesystem::temp_directory_path() / ("taugrid-verify-" + std::to_string(getpid()));

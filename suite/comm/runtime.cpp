@@ -20,6 +20,7 @@
 
 #include "suite/comm/detail/device.hpp"
 #include "suite/comm/detail/parts.hpp"
+#include "suite/comm/host_products.hpp"
 #include "suite/comm/sharing.hpp"
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
@@ -222,6 +223,7 @@ Runtime::Runtime(int& argc, char**& argv, Options options)
   MPI_Comm_free(&host);
   self.monitor = std::make_unique<detail::Monitor>(std::move(place));
   set_threads(options.threads);
+  set_host_products(fastest_host_products());
 }
 
 Runtime::~Runtime() {

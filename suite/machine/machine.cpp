@@ -20,6 +20,7 @@
 
 #include "kernels/full_products.hpp"
 #include "kernels/weights/backend.hpp"
+#include "suite/comm/host_products.hpp"
 #include "taugrid_version.hpp"
 
 namespace taugrid::machine {
@@ -69,41 +70,12 @@ Peaks device_peaks(c10::Device device) {
 
 }  // namespace
 
-bool multiplies_bfloat16() {
-  const auto all = at::cpu::get_cpu_capabilities();
-  const bool able = std::any_of(all.begin(), all.end(), [](const auto& capability) {
-    return capability.first.find("bf16") != std::string::npos && capability.second.isBool() &&
-           capability.second.toBool();
-  });
-  if (!able) return false;
-  const at::NoGradGuard no_grad;
-  constexpr std::int64_t n = 256;
-  const auto factor = at::full({n, n}, 1 + 0x1p-12);  // which bfloat16 rounds to 1
-  const auto before = host_products_in_use();
-  set_host_products(HostProducts::rounded);
-  const auto product = at::mm(factor, factor)[0][0].item<double>();
-  set_host_products(before);
-  return product == n;
-}
-
-HostProducts host_products() {
-  static const bool fast_by_onednn = at::get_cpu_capability() == "AVX512" &&
-                                     first_match("/proc/cpuinfo", "vendor_id") == "AuthenticAMD" &&
-                                     !multiplies_bfloat16();
-  return fast_by_onednn ? HostProducts::onednn : HostProducts::blas;
-}
-
-HostProducts host_products(double numbers_of_matrix) {
-  constexpr double enough = 128.0 * 128.0;  // below, the calls themselves take longer than is won
-  return numbers_of_matrix < enough ? HostProducts::blas : host_products();
-}
-
 Peaks measure_peaks(c10::Device device) {
   const at::NoGradGuard no_grad;
   if (!device.is_cpu()) return device_peaks(device);
   Peaks peaks{};
   peaks.flops = product_flops(device, at::kFloat);
-  if (multiplies_bfloat16()) {
+  if (comm::multiplies_bfloat16()) {
     const auto before = host_products_in_use();
     set_host_products(HostProducts::rounded);
     peaks.bf16_flops = product_flops(device, at::kFloat);

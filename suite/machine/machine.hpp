@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/full_products.hpp"
 #include "suite/comm/device.hpp"
 
 namespace taugrid::machine {
@@ -20,19 +19,6 @@ struct Peaks {
       bytes;  ///< a second, of the triad a = b + s·c over 3·134 MB (J. McCalpin, STREAM): 12 bytes an entry
   double bf16_flops = 0;  ///< as `flops`, in bfloat16; of hosts as bf16_products has it, where they can
 };
-
-/// Whether LibTorch multiplies factors that are rounded to bfloat16 on this host, which is tried: with AMX it
-/// does. With AVX512-BF16 alone oneDNN 3.10 multiplies whole float32 numbers, and so it does where
-/// ONEDNN_MAX_CPU_ISA forbids AMX.
-bool multiplies_bfloat16();
-
-/// What multiplies matrices of float32 fastest on this host and keeps all their digits: of AMD's processors
-/// with AVX-512 oneDNN, of all others the BLAS. MKL takes AVX2 on AMD's; oneDNN takes AVX-512, and is from
-/// 1.05 (Zen 4) to 2 times (Zen 5) as fast where a product is not small: a call takes 15 µs more. Known by
-/// the processor, not measured, so that a run that goes on after a stop computes as before.
-HostProducts host_products();
-/// The same for a model whose matrices have so many numbers on the average.
-HostProducts host_products(double numbers_of_matrix);
 
 /// The best of several runs each.
 Peaks measure_peaks(c10::Device device);

@@ -11,13 +11,13 @@
 
 #include "suite/comm/device.hpp"
 #include "suite/comm/failure.hpp"
+#include "suite/comm/host_products.hpp"
 #include "suite/comm/runtime.hpp"
 #include "suite/config/config.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/machine/energy.hpp"
 #include "suite/machine/figure_of_merit.hpp"
-#include "suite/machine/machine.hpp"
 #include "suite/machine/versions.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
@@ -199,7 +199,7 @@ void require_of_host(const study::Settings& settings, at::Device device) {
     throw InputError(
         "run.precision is bf16_products, which is for hosts, and this run computes on a GPU; "
         "expected float32, tf32 or bf16");
-  if (settings.precision == "bf16_products" && !machine::multiplies_bfloat16())
+  if (settings.precision == "bf16_products" && !comm::multiplies_bfloat16())
     throw InputError(
         "run.precision is bf16_products, which needs AMX: here LibTorch does not round factors of products "
         "to bfloat16 (the processor has no AMX, or ONEDNN_MAX_CPU_ISA forbids it); expected float32 or bf16");

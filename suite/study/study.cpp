@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "kernels/full_products.hpp"
+#include "suite/comm/host_products.hpp"
 #include "suite/error.hpp"
-#include "suite/machine/machine.hpp"
 #include "suite/store/quoted.hpp"
 #include "suite/study/regime.hpp"
 
@@ -63,11 +63,10 @@ Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks
       edits(settings, model, samples, vectors),
       evaluation(settings, model, readouts) {
   if (device.is_cuda()) allow_reduced_products(settings.precision == "tf32");
-  if (device.is_cpu()) {
+  if (device.is_cpu())
     set_host_products(settings.precision == "bf16_products"
                           ? HostProducts::rounded
-                          : machine::host_products(numbers_of_matrix(model.layout())));
-  }
+                          : comm::fastest_host_products(numbers_of_matrix(model.layout())));
   if (model.is_stand_in()) return;
   if (const auto module = settings.low_rank.unmatched(model.layout()); !module.empty())
     throw InputError(

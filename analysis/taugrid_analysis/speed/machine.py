@@ -14,6 +14,7 @@ MACHINE = {  # key of the context: as it is printed
     "processor": "processor",
     "device": "device",
     "instructions": "instructions",
+    "products": "products",
     "num_cpus": "cores",
     "threads": "threads",
     "ranks": "ranks",

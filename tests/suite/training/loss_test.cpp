@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "kernels/full_products.hpp"
-#include "suite/machine/machine.hpp"
+#include "suite/comm/host_products.hpp"
 #include "suite/machine/peak_memory.hpp"
 #include "suite/models/registry.hpp"
 
@@ -237,19 +237,36 @@ TEST(FullProducts, AreRoundedAgainAfterwards) {
   set_host_products(HostProducts::blas);
   EXPECT_LT(error(), 1e-6);
   EXPECT_LT(rounded, 4e-3);
-  EXPECT_EQ(rounded > 1e-5, machine::multiplies_bfloat16());
+  EXPECT_EQ(rounded > 1e-5, comm::multiplies_bfloat16());
 }
 
-TEST(HostProducts, OfARunKeepAllDigits) {
-  const auto factor = 1 + at::rand({256, 256}),
-             exactly = at::mm(factor.to(at::kDouble), factor.to(at::kDouble));
-  const auto fastest = machine::host_products();
+TEST(HostProducts, TheFastestKeepAllDigits) {
+  const auto fastest = comm::fastest_host_products();
   EXPECT_NE(fastest, HostProducts::rounded);
   EXPECT_TRUE(fastest == HostProducts::blas || at::get_cpu_capability() == "AVX512");
-  EXPECT_EQ(machine::host_products(1000), HostProducts::blas);
-  EXPECT_EQ(machine::host_products(1e6), fastest);
+  EXPECT_EQ(comm::fastest_host_products(1e3), HostProducts::blas);
+  EXPECT_EQ(comm::fastest_host_products(1e6), fastest);
   set_host_products(fastest);
-  EXPECT_LT(((at::mm(factor, factor) - exactly).norm() / exactly.norm()).item<double>(), 1e-6);
+  at::manual_seed(4);
+  const auto expect_exact = [](const auto& product, const at::Tensor& a, const at::Tensor& b) {
+    const auto exactly = product(a.to(at::kDouble), b.to(at::kDouble));
+    EXPECT_LT(((product(a, b) - exactly).norm() / exactly.norm()).template item<double>(), 1e-6)
+        << a.sizes() << b.sizes();
+  };
+  const auto mm = [](const at::Tensor& a, const at::Tensor& b) { return at::mm(a, b); };
+  const auto addmm = [](const at::Tensor& a, const at::Tensor& b) { return at::addmm(b[0], a, b); };
+  const auto bmm = [](const at::Tensor& a, const at::Tensor& b) {
+    return at::bmm(a.unflatten(0, {2, -1}), b.unsqueeze(0).expand({2, -1, -1}));
+  };
+  for (const std::int64_t m : {2, 96, 1024}) {
+    for (const std::int64_t k : {4, 256, 4096}) {
+      const auto a = 1 + at::rand({m, k}), b = 1 + at::rand({k, 160});
+      expect_exact(mm, a, b);
+      expect_exact(mm, a.t().contiguous().t(), b.t().contiguous().t());
+      expect_exact(addmm, a, b);
+      expect_exact(bmm, a, b);
+    }
+  }
   {
     const FullProducts full;
     EXPECT_EQ(host_products_in_use(), fastest);
