@@ -85,10 +85,10 @@ Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
 }
 
 Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs,
-                        std::int64_t batch, std::int64_t at_once, double flops) {
+                        std::int64_t batch, std::int64_t at_once, double flops, std::int64_t times) {
   using study::StageWeights;
   const auto& cost = study_->model.cost();
-  passes("forward", inputs, batch, models, flops, cost.passing(),
+  passes("forward", inputs, batch, models * times, flops, cost.passing(),
          [study = study_](const comm::Communicator&, std::int64_t n, std::int64_t) {
            return rehearse_stage(*study, n);
          });
@@ -96,11 +96,13 @@ Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, std::int64_t mode
   const int line = study_->settings.by_stretches() ? ranks_ : 1;
   const auto mine = line > 1 ? inputs : share(inputs);
   at_once = std::clamp<std::int64_t>(at_once, 1, std::max<std::int64_t>(1, mine));
-  const auto rounds = StageWeights::keeps(*study_, models, line) ? 1 : (mine + at_once - 1) / at_once;
+  const auto rounds =
+      StageWeights::keeps(*study_, models, line) ? 1 : times * ((mine + at_once - 1) / at_once);
   goes_through(number(rounds * (1 + std::ssize(tasks))) * study_->model.file_bytes() / line);
   const auto between = StageWeights::bytes_between(*study_);
   if (line > 1)
-    gathers(static_cast<std::int64_t>(number(at_once) * between / sizeof(float)), models * mine / at_once);
+    gathers(static_cast<std::int64_t>(number(at_once) * between / sizeof(float)),
+            times * models * mine / at_once);
   return holds(StageWeights::most_bytes(*study_, models, line) + number(models * at_once) * between);
 }
 

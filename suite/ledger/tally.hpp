@@ -76,9 +76,9 @@ class Tally {
 
   /// Passes of so many models of these tasks' vectors over `inputs` inputs, `batch` at a time, where models
   /// are held a stage at a time, or by stretches: `flops` an input. What memory does not hold is made again
-  /// for every `at_once` inputs that all models go through together.
+  /// for every `at_once` inputs that all models go through together, and each time of `times`.
   Tally& by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs,
-                   std::int64_t batch, std::int64_t at_once, double flops);
+                   std::int64_t batch, std::int64_t at_once, double flops, std::int64_t times = 1);
 
   /// Batch norm's statistics of `models` models edited by these tasks' vectors, where the regime's are
   /// computed again, by each rank of the group. edited() counts them.

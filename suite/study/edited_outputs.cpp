@@ -92,9 +92,15 @@ Outcome EditedOutputs::outcomes(const Edit& edit, std::size_t b, Split split, st
   return {at::stack(accuracy).cpu(), at::stack(correct).cpu()};
 }
 
-Said EditedOutputs::said(const Edit& edit, std::size_t b, Split split, std::int64_t n,
-                         std::int64_t most) const {
+Said EditedOutputs::said(const Edit& edit, std::size_t b, Split split, std::int64_t n, std::int64_t most,
+                         const std::function<void(double)>& before) const {
   const auto inputs = study_.samples.of(b, split, n);
+  if (study_.model.by_stages()) {
+    StageWeights weights(study_, group_);
+    weights.add(edit);
+    return study_.evaluation.said_by_stages(group_, weights, b, inputs.points, inputs.labels, most, before);
+  }
+  before(0);
   const bool tangent = edit.is_linear() && edit.kind == Edit::Kind::sum;
   const auto state = edit.is_linear() ? study_.model.start() : study_.edits.state(edit);
   const auto tau =

@@ -34,8 +34,10 @@ class EditedOutputs {
                    const std::function<void(double)>& done) const;
 
   /// What the edit's one model, θ0 or a sum, says on the first n points of task b's sample, which is answered
-  /// by texts.
-  Said said(const Edit& edit, std::size_t b, Split split, std::int64_t n, std::int64_t most) const;
+  /// by texts. `before(share done)` is called before each pass where models are held a stage at a time, and
+  /// else once, as often on all ranks.
+  Said said(const Edit& edit, std::size_t b, Split split, std::int64_t n, std::int64_t most,
+            const std::function<void(double)>& before) const;
 
  private:
   Sample sample(const Edit& edit, std::size_t b, Split split, std::int64_t n) const;

@@ -151,41 +151,86 @@ at::Tensor value_of(const autodiff::Dual& x) {
 
 }  // namespace
 
-// Float32 [n, most + 1], which ranks exchange as they do outputs: tokens, exact below 2²⁴, then how many are
-// right.
+/// Texts that are decoded greedily, token by token.
+class Evaluation::Decoding {
+ public:
+  /// `labels` [n, …]: the right texts; `most`: tokens that are decoded at most.
+  Decoding(models::Given x, const models::Encoder& encoder, at::Tensor labels, std::int64_t most)
+      : x_(std::move(x)),
+        ends_(encoder.decoder_ends()),
+        labels_(std::move(labels)),
+        tokens_(at::full({x_.batch.size(), most}, -1, labels_.options())),
+        ended_(at::zeros({x_.batch.size()}, labels_.options().dtype(at::kBool))),
+        given_(at::full({x_.batch.size(), 1}, encoder.decoder_start(), labels_.options())) {}
+
+  /// What is asked first: the texts with all of the right ones behind them.
+  const models::Given& whole() const { return x_; }
+  /// How many of each right text's tokens [n] are ranked first, by the logits of whole().
+  at::Tensor right(const models::Readout& readout, const at::Tensor& logits) const {
+    const auto first_ranked =
+        logits.view({x_.batch.size(), readout.paths.nodes, readout.vocabulary}).argmax(2);
+    return first_ranked.eq(labels_).sum(1);
+  }
+
+  bool goes_on() const { return said_ < tokens_.size(1) && !ended_.all().item<bool>(); }
+  std::int64_t said() const { return said_; }  ///< tokens of each text
+  /// The texts with what was said behind them.
+  models::Given next() const {
+    auto next = x_;
+    const auto k = said_ + 1;
+    next.batch.decoder = given_;
+    next.batch.sees = models::sees_before(k).to(given_.device()).expand({x_.batch.size(), k, k});
+    return next;
+  }
+  /// Says these tokens [n], int64, but where a text has ended.
+  void say(const at::Tensor& chosen) {
+    tokens_.select(1, said_++).copy_(at::where(ended_, -1, chosen));
+    for (const auto end : ends_) ended_ = ended_.logical_or(chosen.eq(end));
+    given_ = at::cat({given_, chosen.unsqueeze(1)}, 1);
+  }
+
+  /// Float32 [n, most + 1], which ranks exchange as they do outputs: tokens, exact below 2²⁴, then how many
+  /// are right.
+  at::Tensor row(const at::Tensor& right) const {
+    return at::cat({tokens_, right.unsqueeze(1)}, 1).to(at::kFloat);
+  }
+
+ private:
+  models::Given x_;
+  std::vector<std::int64_t> ends_;
+  at::Tensor labels_, tokens_, ended_, given_;
+  std::int64_t said_ = 0;
+};
+
 template <class T>
-at::Tensor Evaluation::say(const models::Blocks<T>& p, const models::Given& x, std::size_t t,
-                           const at::Tensor& labels, std::int64_t most) const {
+at::Tensor Evaluation::say(const models::Blocks<T>& p, Decoding texts, std::size_t t) const {
   const auto& encoder = model_.encoder();
   const auto& readout = readouts_.of(t);
   auto last = readout;  // of one place
   last.paths.nodes = 1;
-  const auto n = x.batch.size();
+  const auto& x = texts.whole();
   const auto whole = readout.logits(value_of(readout.output(encoder, p, encoder.encode(p, x), x.batch)));
-  const auto first_ranked = whole.view({n, readout.paths.nodes, readout.vocabulary}).argmax(2).eq(labels);
+  const auto right = texts.right(readout, whole);
   int decoding = 1;
   T memory;  // of an encoder: what it made of the text; else a text is run again with each token behind it
   if (!encoder.answers_in_line()) {
     while (!encoder.decodes(decoding)) ++decoding;
     memory = encoder.run_to(decoding - 1, p, x);
   }
-  auto tokens = at::full({n, most}, -1, labels.options());
-  auto ended = at::zeros({n}, labels.options().dtype(at::kBool));
-  auto given = at::full({n, 1}, encoder.decoder_start(), labels.options());
-  for (std::int64_t k = 0; k < most && !ended.all().item<bool>(); ++k) {
-    auto next = x;
-    next.batch.decoder = given;
-    next.batch.sees = models::sees_before(k + 1).to(labels.device()).expand({n, k + 1, k + 1});
+  while (texts.goes_on()) {
+    const auto next = texts.next();
     const T z =
         encoder.answers_in_line() ? encoder.encode(p, next) : encoder.go_on(decoding, p, memory, next);
-    const auto logits =
-        last.logits(value_of(last.output(encoder, p, autodiff::some_tokens(z, k, 1), x.batch)));
-    const auto chosen = logits.argmax(1);
-    tokens.select(1, k).copy_(at::where(ended, -1, chosen));
-    for (const auto end : encoder.decoder_ends()) ended = ended.logical_or(chosen.eq(end));
-    given = at::cat({given, chosen.unsqueeze(1)}, 1);
+    const auto at_last = autodiff::some_tokens(z, texts.said(), 1);
+    texts.say(last.logits(value_of(last.output(encoder, p, at_last, x.batch))).argmax(1));
   }
-  return at::cat({tokens, first_ranked.sum(1, /*keepdim=*/true)}, 1).to(at::kFloat);
+  return texts.row(right);
+}
+
+Said Evaluation::said_in(const at::Tensor& rows) {
+  const auto numbers = rows.to(at::kLong).cpu();
+  const auto most = numbers.size(1) - 1;
+  return {numbers.narrow(1, 0, most).contiguous(), numbers.select(1, most).contiguous()};
 }
 
 Said Evaluation::said(const comm::Communicator& group, const models::State& state, const at::Tensor& tau,
@@ -193,16 +238,84 @@ Said Evaluation::said(const comm::Communicator& group, const models::State& stat
                       std::int64_t most) const {
   const auto values = model_.layout().views(state.theta.to(compute_type()));
   const auto buffers = model_.buffers(state, compute_type());
-  const auto rows = by_shards(group, most + 1, points, "gathering texts",
-                              [&](const models::Batch& x, const at::Tensor& which) {
-                                const auto mine = labels.index_select(0, which.to(labels.device()));
-                                if (!tau.defined()) return say(values, {x, buffers}, t, mine, most);
-                                const auto along = model_.layout().views(tau.to(compute_type()));
-                                return say(autodiff::duals(values, along), {x, buffers}, t, mine, most);
-                              })
-                        .to(at::kLong)
-                        .cpu();
-  return {rows.narrow(1, 0, most).contiguous(), rows.select(1, most).contiguous()};
+  return said_in(by_shards(group, most + 1, points, "gathering texts",
+                           [&](const models::Batch& x, const at::Tensor& which) {
+                             const Decoding texts({x, buffers}, model_.encoder(),
+                                                  labels.index_select(0, which.to(labels.device())), most);
+                             if (!tau.defined()) return say(values, texts, t);
+                             const auto along = model_.layout().views(tau.to(compute_type()));
+                             return say(autodiff::duals(values, along), texts, t);
+                           }));
+}
+
+Said Evaluation::said_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
+                                const Points& points, const at::Tensor& labels, std::int64_t most,
+                                const std::function<void(double)>& before) const {
+  const at::NoGradGuard no_grad;
+  const auto& encoder = model_.encoder();
+  const auto& readout = readouts_.of(t);
+  const auto& line = weights.line();
+  auto last = readout;  // of one place
+  last.paths.nodes = 1;
+  const auto shard = shard_of(group, most + 1, points, line.is_shared());
+  const auto batches = line.least(std::max<std::int64_t>(1, weights.inputs_at_once(most) / shard.batch));
+  // A token, or a count, of each of these texts, on every rank: what `found` makes of their features.
+  const auto of_all = [&](const std::vector<Decoding*>& texts, const std::vector<models::Given>& given,
+                          const auto& found) {
+    std::vector<at::Tensor> all;
+    for (const auto* each : texts) all.push_back(at::zeros({each->whole().batch.size(), 1}, shard.options));
+    const StageWeights::Pass pass = {{0, 1}, models::Reach::read, readout.reads_vocabulary(), compute_type()};
+    weights.run(
+        pass, given, [](int) {},
+        [&](int part, std::int64_t, std::size_t b, const at::Tensor& h, const models::Blocks<at::Tensor>& p) {
+          if (part == weights.last_part()) all[b].copy_(found(*texts[b], h, p).unsqueeze(1));
+        });
+    for (auto& each : all) {
+      if (line.is_shared()) line.share_last(each);
+      each = each.squeeze(1).to(at::kLong);
+    }
+    return all;
+  };
+  const auto right_of = [&](const Decoding& texts, const at::Tensor& h, const models::Blocks<at::Tensor>& p) {
+    const auto z = readout.output(encoder, p, h, texts.whole().batch);
+    return texts.right(readout, readout.logits(value_of(z)));
+  };
+  const auto next_of = [&](const Decoding& texts, const at::Tensor& h, const models::Blocks<at::Tensor>& p) {
+    const auto at_last = autodiff::some_tokens(h, texts.said(), 1);
+    return last.logits(value_of(last.output(encoder, p, at_last, texts.whole().batch))).argmax(1);
+  };
+  // All ranks come to every safe point, also those whose texts have ended, or that have fewer.
+  const auto mine = (shard.batches() + batches - 1) / batches;
+  const auto rounds =
+      group.all_gather(at::full({1}, mine, at::kLong), "rounds of texts").max().item<std::int64_t>();
+  auto rows = shard.rows();
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const auto begin = round * batches, end = std::min(begin + batches, shard.batches());
+    std::vector<Decoding> some;
+    for (auto i = begin; i < end; ++i)
+      some.emplace_back(models::Given{shard.inputs(i).to(compute_type())}, encoder,
+                        labels.index_select(0, shard.which(i).to(labels.device())), most);
+    std::vector<at::Tensor> right;
+    for (std::int64_t step = 0; step <= most; ++step) {  // the first one asks for the right texts
+      before(static_cast<double>(round * (most + 1) + step) / static_cast<double>(rounds * (most + 1)));
+      std::vector<Decoding*> going;
+      std::vector<models::Given> given;
+      for (auto& each : some) {
+        if (!each.goes_on()) continue;
+        going.push_back(&each);
+        given.push_back(step == 0 ? each.whole() : each.next());
+      }
+      if (going.empty()) continue;
+      auto found = step == 0 ? of_all(going, given, right_of) : of_all(going, given, next_of);
+      if (step == 0)
+        right = std::move(found);
+      else
+        for (std::size_t k = 0; k < going.size(); ++k) going[k]->say(found[k]);
+    }
+    for (std::size_t b = 0; b < some.size(); ++b)
+      shard.put(some[b].row(right[b]), begin + static_cast<std::int64_t>(b), rows);
+  }
+  return said_in(line.is_shared() ? rows : shard.gathered(rows, "gathering texts"));
 }
 
 }  // namespace taugrid::study

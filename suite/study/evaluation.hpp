@@ -51,11 +51,18 @@ class Evaluation {
   Said said(const comm::Communicator& group, const models::State& state, const at::Tensor& tau, std::size_t t,
             const Points& points, const at::Tensor& labels, std::int64_t most) const;
 
+  /// The same of the one model of `weights`, whose texts stand in line: most + 1 passes. `before(share done)`
+  /// is called before each, as often on all ranks.
+  Said said_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
+                      const Points& points, const at::Tensor& labels, std::int64_t most,
+                      const std::function<void(double)>& before) const;
+
  private:
-  template <class T>
-  at::Tensor say(const models::Blocks<T>& p, const models::Given& x, std::size_t t, const at::Tensor& labels,
-                 std::int64_t most) const;
+  class Decoding;
   struct Shard;
+  template <class T>
+  at::Tensor say(const models::Blocks<T>& p, Decoding texts, std::size_t t) const;
+  static Said said_in(const at::Tensor& rows);
   /// The rank's share of the points, or `all` of them.
   Shard shard_of(const comm::Communicator& group, std::int64_t width, const Points& points,
                  bool all = false) const;

@@ -236,8 +236,12 @@ std::int64_t StageWeights::models_at_once(std::int64_t inputs) const {
   return std::clamp<std::int64_t>(inputs_at_once(study_) / std::max<std::int64_t>(1, inputs), 1, size());
 }
 
-std::int64_t StageWeights::inputs_at_once(const Study& study) {
-  const auto inputs = static_cast<double>(study.bound.samples) / bytes_between(study);
+std::int64_t StageWeights::inputs_at_once(const Study& study, std::int64_t tokens) {
+  auto inputs = static_cast<double>(study.bound.samples) / bytes_between(study);
+  if (tokens > 0) {
+    const auto usual = static_cast<double>(study.model.tokens());
+    inputs *= usual / (usual + static_cast<double>(tokens));
+  }
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(inputs));
 }
 

@@ -55,13 +55,13 @@ class StageWeights {
   void run(const Pass& pass, std::span<const models::Given> batches, const std::function<void(int)>& before,
            const See& see) const;
 
-  /// How many models go through a pass together, of so many inputs each, and how many inputs of all: what
-  /// lies between two parts stays within the bound.
+  /// How many models go through a pass together, of so many inputs each, and how many inputs of all, with so
+  /// many tokens behind each: what lies between two parts stays within the bound.
   std::int64_t models_at_once(std::int64_t inputs) const;
-  std::int64_t inputs_at_once() const { return inputs_at_once(study_); }
+  std::int64_t inputs_at_once(std::int64_t tokens = 0) const { return inputs_at_once(study_, tokens); }
   /// Whether the bound holds a rank's parts of so many models, so that they are made once for many passes.
   bool keeps(std::int64_t models) const;
-  static std::int64_t inputs_at_once(const Study& study);
+  static std::int64_t inputs_at_once(const Study& study, std::int64_t tokens = 0);
   /// The shape of what lies between two parts, of this batch.
   static std::vector<std::int64_t> shape_between(const models::Encoder& encoder, const models::Batch& batch);
   /// Its bytes, of one input.

@@ -62,16 +62,22 @@ class Generation final : public Experiment {
   Generation(const Study& study, std::int64_t tokens, std::int64_t points, std::vector<double> alpha)
       : Experiment(study), tokens_(tokens), points_(points), alpha_(std::move(alpha)) {}
 
+  bool runs_by_stages() const override { return true; }
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto t : tasks()) {
-      units.push_back(unit(generation_key(study_.model.name(), study_.tasks.name(t)), tally(t, 1, false), {},
-                           [this, t, &folder](schedule::UnitContext& context) {
+      units.push_back(unit(generation_key(study_.model.name(), study_.tasks.name(t)),
+                           tally(t, {Edit::start()}), {}, [this, t, &folder](schedule::UnitContext& context) {
                              const EditedOutputs models(study_, folder, context.group);
-                             return measured(t, models.said(Edit::start(), t, Split::test, points_, tokens_));
+                             return measured(t, models.said(Edit::start(), t, Split::test, points_, tokens_,
+                                                            [&](double share) {
+                                                              context.stop_if_requested();
+                                                              context.progress(share, "tokens");
+                                                            }));
                            }));
       for (const auto& name : study_.settings.vector_regimes) {
-        auto work = tally(t, 1 + static_cast<std::int64_t>(alpha_.size()), regime(name).linear);
-        work.visit(name, study_.tasks.all());
+        auto work = tally(t, edits(name, t));
+        if (!study_.model.by_stages()) work.visit(name, study_.tasks.all());
         units.push_back(unit(generation_key(name, study_.tasks.name(t)), work,
                              study_.vectors.needs(name, study_.tasks.all()),
                              [this, t, name, &folder](schedule::UnitContext& context) {
@@ -103,20 +109,33 @@ class Generation final : public Experiment {
     return set;
   }
 
+  /// The task's own model, and the sums of all tasks' vectors.
+  std::vector<Edit> edits(const std::string& name, std::size_t t) const {
+    std::vector<Edit> all = {Edit::sum(name, {t}, {1})};
+    for (const auto alpha : alpha_) all.push_back(Edit::sum(name, study_.tasks.all(), {alpha}));
+    return all;
+  }
+
   /// An encoder's pass a point and, for each token, the decoder's over those before: two passes in all. Where
   /// answers stand in the text's line, all of it runs again for each token.
-  Tally tally(std::size_t t, std::int64_t models, bool linear) const {
+  Tally tally(std::size_t t, const std::vector<Edit>& edits) const {
     Tally work(study_);
     const auto n = study_.samples.size(t, Split::test, points_);
     work.sample(t, Split::test, n);
-    const auto passes = (study_.model.encoder().answers_in_line() ? 1 + tokens_ : 2) * models;
-    if (linear) {
-      work.tangent(t, n, passes);
-    } else {
-      work.forward(t, n, passes);
+    const auto passes = study_.model.encoder().answers_in_line() ? 1 + tokens_ : 2;
+    for (const auto& edit : edits) {
+      if (study_.model.by_stages()) {
+        work.by_stages(edit.tasks, 1, n, study_.settings.evaluation_batch,
+                       study::StageWeights::inputs_at_once(study_, tokens_), study_.model.cost().forward(),
+                       passes);
+      } else if (edit.is_linear()) {
+        work.tangent(t, n, passes);
+      } else {
+        work.forward(t, n, passes);
+      }
     }
-    const auto numbers = static_cast<std::int64_t>(text_measures.size()) * models;
-    return work.stores(numbers).stores(n * tokens_, 4);
+    const auto models = std::ssize(edits);
+    return work.stores(std::ssize(text_measures) * models).stores(n * tokens_, 4);
   }
 
   /// What a unit has of one model: `tokens`, and each measure.
@@ -160,16 +179,20 @@ class Generation final : public Experiment {
   store::TensorFile edited(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
     const EditedOutputs models(study_, folder, context.group);
-    const auto sum = [&](const std::vector<std::size_t>& tasks, double alpha) {
-      return measured(t, models.said(Edit::sum(name, tasks, {alpha}), t, Split::test, points_, tokens_));
-    };
-    auto file = sum({t}, 1);
+    store::TensorFile file;
     std::map<std::string, std::vector<at::Tensor>> sums;
-    for (std::size_t a = 0; a < alpha_.size(); ++a) {
-      context.stop_if_requested();
-      const auto of_sum = sum(study_.tasks.all(), alpha_[a]);
-      for (const auto& what : text_measures) sums[what].push_back(of_sum.tensors.at(what));
-      context.progress(static_cast<double>(a + 1) / static_cast<double>(alpha_.size()), "coefficient");
+    const auto all = edits(name, t);
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const auto before = [&](double share) {
+        context.stop_if_requested();
+        context.progress((static_cast<double>(k) + share) / static_cast<double>(all.size()), "tokens");
+      };
+      auto of_model = measured(t, models.said(all[k], t, Split::test, points_, tokens_, before));
+      if (k == 0) {
+        file = std::move(of_model);
+      } else {
+        for (const auto& what : text_measures) sums[what].push_back(of_model.tensors.at(what));
+      }
     }
     for (const auto& what : text_measures) file.tensors["sum_" + what] = at::stack(sums.at(what));
     return file;

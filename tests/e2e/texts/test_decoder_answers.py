@@ -11,6 +11,7 @@ import pytest
 import rehearsal
 import torch
 from answer_worlds import (
+    TEXTS,
     AnswersWorld,
     assert_labels_are_told_apart,
     packed_world,
@@ -30,6 +31,9 @@ END = 1
 FROZEN = FEW.split("[smoothness]")[0].replace("steps = 25", "steps = 8\nfirst_stage = 2", 1).replace(
     '["standard", "linear"]', '["standard", "tau_jp", "multitask_linear"]').replace("batch = 16\n", "batch = 12\n", 1)
 FROZEN += EXPERIMENT[EXPERIMENT.index("[linearity]"):EXPERIMENT.index("[averages]")]
+# Two tasks, one of them answered by numbers, in a regime that runs by stages.
+BY_STAGES = TEXTS.split("[smoothness]")[0].replace("steps = 12", "steps = 6").replace(
+    '["standard", "linear"]', '["standard"]').replace("[finetune.linear]\nlearning_rate = 2e-3\n", "")
 
 
 @pytest.fixture(scope="session")
@@ -98,6 +102,20 @@ def test_texts_are_said_as_transformers_says_them(world: AnswersWorld, tmp_path:
             prompt = torch.tensor([task["test/inputs"][row][:task["test/lengths"][row]].tolist()])
             said = model.generate(input_ids=prompt, do_sample=False, max_new_tokens=6)[0, prompt.shape[1]:].tolist()
             assert told[:len(said)].tolist() == said and (told[len(said):] < 0).all()
+
+
+def test_texts_and_answers_are_those_of_whole_models_by_stages(world: AnswersWorld, tmp_path: Path) -> None:
+    """The models were trained before. Ranks that share out points leave the loop over tokens at different times."""
+    measure(world.texts(tmp_path / "texts.toml", BY_STAGES), tmp_path / "trained")
+    given = ("--set", 'finetune.given=["standard"]', "--set", f'finetune.checkpoints="{tmp_path}/trained/checkpoints"')
+    of_width = {width: numbers(measure(tmp_path / "texts.toml", tmp_path / f"whole_{width}", *given, "--set",
+                                       f"run.ranks_per_unit={width}", ranks=width)) for width in (1, 2)}
+    assert (of_width[1]["generation/standard/tokens"] >= 0).any() and "generation_sum/standard/value" in of_width[1]
+    for ranks, expected, how in ((1, 1, "run.memory=1e-6"), (2, 2, "run.memory=1e-6"), (3, 1, "run.memory=0")):
+        in_memory = "stages" if ranks == expected else "stretches"
+        ours = measure(tmp_path / "texts.toml", tmp_path / f"on_{ranks}", *given, "--set", how, "--set",
+                       f"run.ranks_per_unit={ranks}", "--set", f'model.in_memory="{in_memory}"', ranks=ranks)
+        assert differing(of_width[expected], numbers(ours)) == [], (ranks, in_memory)
 
 
 def _letters(world: AnswersWorld, values: list[int]) -> None:
