@@ -60,6 +60,7 @@ alpha = [0.0, 0.3, 1.0]
 alpha = [0.5, 1.0]
 """
 STAGES = ("--set", 'model.in_memory="stages"')
+H100 = Path(__file__).parents[3] / "jobs" / "papers" / "cross_task_linearity" / "original" / "llama_on_h100.json"
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {"tie_word_embeddings": False},  # files of bfloat16, in parts
     "gemma2": GEMMA,  # tied, capped; float32
@@ -148,6 +149,13 @@ def slow_line(tmp_path_factory: pytest.TempPathFactory) -> tuple[PromptWorld, di
     world = world_of(folder / "world", "llama", hidden_size=192, intermediate_size=768, num_hidden_layers=6)
     world.experiment.write_text(EXPERIMENT.split("[similarity]")[0] + "[linearity]\npoints = 24\nbatch = 1\n")
     return world, numbers(measure(world.experiment, folder / "unbroken", *stretches(2)))
+
+
+def test_larger_products_are_those_of_whole_models(
+        slow_line: tuple[PromptWorld, dict[str, Any]], tmp_path: Path) -> None:
+    """Its matrices are large enough for oneDNN, where the processor takes that."""
+    world, unbroken = slow_line
+    assert differing(unbroken, numbers(measure(world.experiment, tmp_path / "whole", ranks=1))) == []
 
 
 @pytest.mark.parametrize("end", ["stopped", "killed"])
@@ -253,3 +261,22 @@ def test_a_plan_needs_the_configuration_alone(tmp_path: Path) -> None:
     shared = json.loads(made.read_text())
     assert sum(unit["flops"] for unit in shared["units"]) == pytest.approx(sum(unit["flops"] for unit in plan["units"]))
     assert shared["plan"][0]["memory_bytes"] < 4 * parameters
+
+
+def test_a_profile_of_gpus_plans_without_one(tmp_path: Path) -> None:
+    """Llama-2-13B's products take their time at the profile's rate, on one GPU and on four that share out a unit."""
+    (tmp_path / "model").mkdir()
+    shape = {"hidden_size": 5120, "intermediate_size": 13824, "num_hidden_layers": 40, "num_attention_heads": 40,
+             "num_key_value_heads": 40, "vocab_size": 32000, "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
+    (tmp_path / "model" / "config.json").write_text(json.dumps({"model_type": "llama", **shape}))
+    experiment, made = tmp_path / "papers.toml", tmp_path / "plan.json"
+    experiment.write_text(EXPERIMENT.split("[disentanglement]")[0] + "[linearity]\npoints = 13\nbatch = 5\n")
+    profile, of_gpus = json.loads(H100.read_text()), ("--ranks-per-host", "8", "--profile", H100, "--set",
+                                                      "run.threads_per_rank=16")
+    for ranks, how in ((1, STAGES), (4, stretches(4))):
+        done = run(1, "plan", experiment, "--ranks", str(ranks), *of_gpus, "--json", made, *how)
+        assert done.returncode == 2 and "work is counted by its config.json" in done.stdout, done.stderr
+        plan = json.loads(made.read_text())
+        least = sum(unit["flops"] for unit in plan["units"]) / profile["rates"]["forward"]["flops_per_second"] / ranks
+        assert 0 < least < plan["plan"][0]["units_seconds"]
+        assert plan["plan"][0]["seconds"] > profile["start_seconds"]
