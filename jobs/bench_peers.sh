@@ -6,6 +6,7 @@
 # end come whole merges, among them a round of bfloat16 ones, minutes each, with 13 GB of files in TMPDIR.
 #   bash jobs/bench_peers.sh [--install] [ARGUMENTS of compare.py, such as --rounds 5, --only step]
 # --install: also those that nothing else here needs, 0.6 GB into build/peers; whichever is missing is named.
+# --record: adds the numbers to docs/peers.toml, and renews the table of docs/speed.md.
 # OMP_NUM_THREADS (1) holds for both sides; neural-tangents always takes one thread.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

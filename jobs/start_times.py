@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from machine_table import MachineTable, markdown, processor
+
 ROOT = Path(__file__).resolve().parents[1]
-RECORDED = ROOT / "docs" / "start_times.toml"
-PAGE = ROOT / "docs" / "start.md"
-BEGIN, END = "<!-- start_times.py table -->\n", "<!-- end -->\n"
+TABLE = MachineTable(ROOT / "docs" / "start_times.toml", ROOT / "docs" / "start.md", "start_times.py")
 STEPS = ("system packages", "Python packages", "build", "data", "experiment", "tables and report")  # in their order
 
 
@@ -36,17 +36,12 @@ def table(recorded: str) -> str:
     """A column a machine, a row a step; what a machine's record does not say apart stays empty."""
     machines: list[dict[str, Any]] = tomllib.loads(recorded)["machine"]
     heads = [f"{m['processor']}, {m['cores']} cores, {m['date']:%-d %B %Y}" for m in machines]
-    lines = [["from a clone to the report", *heads], ["---", *("---:" for _ in machines)]]
+    rows = [["from a clone to the report", *heads], ["---", *("---:" for _ in machines)]]
     for step in STEPS:
         taken = [m["steps"].get(step) for m in machines]
-        lines.append([step, *("" if seconds is None else as_time(seconds) for seconds in taken)])
-    lines.append(["all", *(as_time(m["all"]) for m in machines)])
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines).replace("|  |", "| |")
-
-
-def page_with(page: str, rows: str) -> str:
-    before, rest = page.split(BEGIN)
-    return before + BEGIN + rows + rest[rest.index(END):]
+        rows.append([step, *("" if seconds is None else as_time(seconds) for seconds in taken)])
+    rows.append(["all", *(as_time(m["all"]) for m in machines)])
+    return markdown(rows)
 
 
 def steps_of(run: Path) -> dict[str, int]:
@@ -66,27 +61,19 @@ def steps_of(run: Path) -> dict[str, int]:
     return steps
 
 
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return os.uname().machine
-
-
 def record(run: Path) -> None:
     """Appends this machine's first start, and renews the page."""
     steps = steps_of(run)
     day = datetime.fromtimestamp((run / "start.tsv").stat().st_mtime, UTC).date()
     rows = "".join(f'"{name}" = {seconds}\n' for name, seconds in steps.items())
-    entry = (f'\n[[machine]]\nprocessor = "{processor()}"\ncores = {os.cpu_count()}\ndate = {day}\n'
+    entry = (f'[[machine]]\nprocessor = "{processor()}"\ncores = {os.cpu_count()}\ndate = {day}\n'
              f"all = {sum(steps.values())}\n[machine.steps]\n{rows}")
-    RECORDED.write_text(RECORDED.read_text(encoding="utf-8") + entry, encoding="utf-8")
+    TABLE.add(entry)
     renew()
 
 
 def renew() -> None:
-    rows = table(RECORDED.read_text(encoding="utf-8"))
-    PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    TABLE.renew(table(TABLE.text()))
 
 
 def main(words: list[str]) -> int:

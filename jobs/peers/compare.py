@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import merge_command
+import recorded
 import torch
 from safetensors.torch import load_file
 
@@ -190,6 +191,38 @@ def share_of_memory(folder: Path, pair: Pair) -> float:
     return peak_memory(folder, pair.case) / float(theirs["peak_memory"])
 
 
+def row_of(pair: Pair) -> recorded.Row:
+    beside = pair.peer + (f" ({pair.reference}'s numbers)" if pair.reference else "")
+    return recorded.Row(pair.case, beside, pair.ratios, pair.target, different=not pair.difference <= pair.same)
+
+
+def row_of_memory(pair: Pair, shares: list[float]) -> recorded.Row:
+    return recorded.Row(pair.case, f"{pair.peer} (memory)", shares, at_most=pair.memory)
+
+
+def row_of_limit(limit: Limit) -> recorded.Row:
+    beside = limit.base + (f" ({limit.what})" if limit.what != "time" else "")
+    return recorded.Row(limit.case, beside, limit.ratios, at_most=limit.target)
+
+
+def rows_of_command(case: merge_command.Case) -> list[recorded.Row]:
+    return [recorded.Row(case.name, "mergekit (time)", case.times, case.time),
+            recorded.Row(case.name, "mergekit (memory)", case.shares_of_memory, at_most=case.memory)]
+
+
+def row_of_share(case: str, shares: list[float]) -> recorded.Row:
+    return recorded.Row(case, "share of triad", shares, SHARES[case])
+
+
+def goals() -> dict[str, str]:
+    """Each row's goal by its name, in the order of the rows."""
+    rows = [*map(row_of, PAIRS), *map(row_of_limit, LIMITS)]
+    rows += [row_of_memory(pair, []) for pair in PAIRS if pair.memory is not None]
+    rows += [row for case in merge_command.CASES for row in rows_of_command(case)]
+    rows += [row_of_share(case, []) for case in SHARES]
+    return {row.name(): row.goal() for row in rows}
+
+
 class Journal:
     """What was measured, a line each in a folder that outlives an interruption, beside the numbers that were dumped."""
 
@@ -289,7 +322,10 @@ def main() -> int:
     parser.add_argument("--program", type=Path, required=True, help="the program taugrid")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="only peers of cases whose name holds this")
+    parser.add_argument("--record", action="store_true", help="add the numbers to docs/peers.toml and docs/speed.md")
     options = parser.parse_args()
+    if options.record and options.only:
+        parser.error("--record is for all peers; expected no --only")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     wanted = [pair for pair in PAIRS if options.only in pair.case]
     pairs = [pair for pair in wanted if is_installed(pair.needs)]
@@ -320,39 +356,31 @@ def main() -> int:
     notes += [f"# {case.name}: {case.differing:.1e} of the numbers differ from mergekit's" for case in commands
               if not case.draws]
 
-    missed = 0
-    threads = os.environ["OMP_NUM_THREADS"]
+    threads = int(os.environ["OMP_NUM_THREADS"])
     print(f"# {options.rounds} rounds in turn, {threads} thread(s); ratio: peer's CPU time / taugrid's")
-    print(f"{'case':<21} {'against':<26} {'median':>7} {'min':>7} {'max':>7} {'target':>8}  {'difference':>10}  result")
-    for pair in pairs:
-        same = pair.difference <= pair.same
-        fast = pair.target is None or statistics.median(pair.ratios) >= pair.target
-        missed += not (same and fast)
-        target = "-" if pair.target is None else f">= {pair.target:g}"
-        word = "DIFFERENT NUMBERS" if not same else "met" if fast else "MISSED"
-        against = f"{pair.peer}.py" + (f" ({pair.reference}'s)" if pair.reference else "")
-        figures = " ".join(f"{v:>7.2f}" for v in (statistics.median(pair.ratios), min(pair.ratios), max(pair.ratios)))
-        print(f"{pair.case:<21} {against:<26} {figures} {target:>8}  {pair.difference:>10.1e}  {word}")
+    print(f"{'case':<24} {'against':<34} {'median':>7} {'min':>7} {'max':>7} {'target':>8}  {'difference':>10}  result")
+    rows = [row_of(pair) for pair in pairs]
+    differences = {row.name(): f"{pair.difference:.1e}" for row, pair in zip(rows, pairs, strict=True)}
+    rows += [row_of_limit(limit) for limit in LIMITS if limit.ratios]
+    rows += [row_of_memory(pair, [part]) for pair, part in memory]
+    rows += [row for case in commands for row in rows_of_command(case)]
+    rows += [row_of_share(case, values) for case, values in shares.items()]
+    for row in rows:
+        figures = " ".join(f"{v:>7.2f}" for v in (row.median(), min(row.values), max(row.values)))
+        word = "DIFFERENT NUMBERS" if row.different else "met" if row.met() else "MISSED"
+        print(f"{row.case:<24} {row.beside:<34} {figures} {row.goal() or '-':>8}  {differences.get(row.name(), ''):>10}"
+              f"  {word}")
     for pair in wanted:
         if pair not in pairs:
-            print(f"{pair.case:<21} {pair.peer + '.py':<26} left out: {pair.needs} is not installed")
+            print(f"{pair.case:<24} {pair.peer:<34} left out: {pair.needs} is not installed")
     for note in notes:
         print(note)
-    rows = [(x.case, x.base + (f" ({x.what})" if x.what != "time" else ""), x.ratios, f"<= {x.target:g}",
-             statistics.median(x.ratios) <= x.target) for x in LIMITS if x.ratios]
-    rows += [(pair.case, f"{pair.peer}.py (memory)", [part], f"<= {pair.memory:g}", part <= pair.memory)
-             for pair, part in memory]
-    for case in commands:
-        times, memory_share = statistics.median(case.times), statistics.median(case.shares_of_memory)
-        rows += [(case.name, "mergekit (time)", case.times, f">= {case.time:g}", times >= case.time),
-                 (case.name, "mergekit (memory)", case.shares_of_memory, f"<= {case.memory:.2g}",
-                  memory_share <= case.memory)]
-    rows += [(case, "share of triad", values, f">= {SHARES[case]:g}", statistics.median(values) >= SHARES[case])
-             for case, values in shares.items()]
-    for case, against, values, target, met in rows:
-        missed += not met
-        figures = " ".join(f"{v:>7.2f}" for v in (statistics.median(values), min(values), max(values)))
-        print(f"{case:<21} {against:<26} {figures} {target:>8}  {'':>10}  {'met' if met else 'MISSED'}")
+    missed = sum(not row.met() for row in rows)
+    if options.record:
+        if different := [row.name() for row in rows if row.different]:
+            print(f"# not recorded: other numbers in {', '.join(different)}", file=sys.stderr)
+        else:
+            recorded.record(rows, json.loads((folder / "bench.json").read_text())["context"], threads)
     shutil.rmtree(journal.folder)
     print(f"# verdict: {'all targets met' if missed == 0 else f'{missed} missed'}")
     return 0

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""λ_max of the bench's MiniLM by PyHessian."""
+"""λ_max of the bench's models of texts by PyHessian."""
 
 from __future__ import annotations
 

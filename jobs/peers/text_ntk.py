@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""NTK of the bench's MiniLM by torch.func."""
+"""NTK of the bench's models of texts by torch.func."""
 
 from __future__ import annotations
 

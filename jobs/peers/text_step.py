@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A training step of the bench's MiniLM in PyTorch eager, by torch.optim.AdamW."""
+"""A training step of the bench's models of texts in PyTorch eager, by torch.optim.AdamW."""
 
 from __future__ import annotations
 

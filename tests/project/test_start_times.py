@@ -3,6 +3,7 @@
 """What a start takes: the steps that jobs/steps.sh times, and the table of recorded machines in docs/start.md."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +12,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "jobs"))
+import machine_table  # noqa: E402
 import start_times  # noqa: E402
 
 STEPS = {"system packages": 0, "Python packages": 61, "build": 120, "data": 5, "experiment": 59, "tables and report": 9}
 
 
 def test_the_page_has_the_recorded_table() -> None:
-    page = start_times.PAGE.read_text(encoding="utf-8")
-    assert start_times.page_with(page, start_times.table(start_times.RECORDED.read_text(encoding="utf-8"))) == page
+    table = start_times.TABLE
+    assert table.page_with(start_times.table(table.text())) == table.page.read_text(encoding="utf-8")
 
 
 def test_steps_are_said_and_kept(tmp_path: Path) -> None:
@@ -34,10 +36,9 @@ def test_steps_are_said_and_kept(tmp_path: Path) -> None:
 
 @pytest.fixture
 def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("RECORDED", "PAGE"):
-        source = getattr(start_times, name)
-        (tmp_path / source.name).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
-        monkeypatch.setattr(start_times, name, tmp_path / source.name)
+    table = start_times.TABLE
+    recorded, page = (Path(shutil.copy(source, tmp_path)) for source in (table.recorded, table.page))
+    monkeypatch.setattr(start_times, "TABLE", machine_table.MachineTable(recorded, page, table.tool))
     return tmp_path
 
 
@@ -49,11 +50,11 @@ def kept(folder: Path, **changed: int) -> Path:
 
 def test_a_machine_is_recorded(pages: Path) -> None:
     assert start_times.main(["record", str(kept(pages))]) == 0
-    lines = [line for line in start_times.PAGE.read_text().splitlines() if line.startswith("|")]
+    lines = [line for line in start_times.TABLE.page.read_text().splitlines() if line.startswith("|")]
     last = [line.rsplit("|", 2)[1].strip() for line in lines]
     rows = last[2:9]
     assert rows == ["0 s", "1 min 1 s", "2 min 0 s", "5 s", "59 s", "9 s", "4 min 14 s"]
-    assert last[0].startswith(start_times.processor())
+    assert last[0].startswith(machine_table.processor())
 
 
 @pytest.mark.parametrize(("text", "said"), [
@@ -65,6 +66,6 @@ def test_a_machine_is_recorded(pages: Path) -> None:
 def test_no_first_start(pages: Path, text: str | None, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     if text is not None:
         (pages / "start.tsv").write_text(text)
-    before = start_times.RECORDED.read_text()
+    before = start_times.TABLE.text()
     assert start_times.main(["record", str(pages)]) == 2
-    assert said in capsys.readouterr().err and start_times.RECORDED.read_text() == before
+    assert said in capsys.readouterr().err and start_times.TABLE.text() == before
