@@ -106,6 +106,7 @@ struct Stages {
   /// Models, tasks and an experiment, in the fixture's folder.
   static std::filesystem::path write(const Fixture& x, const LlamaSize& size) {
     const auto folder = x.folder() / size.name;
+    std::filesystem::create_directories(folder);
     const auto room = static_cast<double>(std::filesystem::space(x.folder()).available);
     if (room < 1.2 * size.bytes)
       throw std::runtime_error(
