@@ -17,7 +17,7 @@ inline void allow_reduced_products(bool allowed) {
 /// What multiplies float32 on the host.
 enum class HostProducts {
   blas,    ///< LibTorch's BLAS, as it begins
-  onednn,  ///< oneDNN, where it rounds no factors: machine::host_products() knows where that is
+  onednn,  ///< oneDNN, where it rounds no factors: comm::fastest_host_products() knows where
   /// oneDNN, which may round the factors of products and convolutions to bfloat16. It keeps 7 bits of
   /// mantissa, 2e-3 of a number; sums stay float32.
   rounded
@@ -45,25 +45,42 @@ inline HostProducts host_products_in_use() {
   return may_be_rounded(at::Float32Op::CONV) ? HostProducts::rounded : HostProducts::onednn;
 }
 
+/// While it lives, these products are taken in place of those before.
+class WithHostProducts {
+ public:
+  explicit WithHostProducts(HostProducts products) : before_(host_products_in_use()) {
+    if (products != before_) set_host_products(products);
+  }
+  ~WithHostProducts() {
+    if (host_products_in_use() != before_) set_host_products(before_);
+  }
+  WithHostProducts(const WithHostProducts&) = delete;
+  WithHostProducts& operator=(const WithHostProducts&) = delete;
+
+ private:
+  HostProducts before_;
+};
+
 /// While it lives, products of float32 keep all their mantissa, whatever a run's precision is: for Hessian
 /// and NTK products, which are differences of nearly equal numbers, and for all that is no pass of a model.
 class FullProducts {
  public:
-  FullProducts()
-      : reduced_(at::globalContext().allowTF32CuBLAS()),
-        rounded_(host_products_in_use() == HostProducts::rounded) {
+  FullProducts() : reduced_(at::globalContext().allowTF32CuBLAS()), on_host_(full_on_host()) {
     if (reduced_) allow_reduced_products(false);
-    if (rounded_) set_host_products(HostProducts::blas);
   }
   ~FullProducts() {
     if (reduced_) allow_reduced_products(true);
-    if (rounded_) set_host_products(HostProducts::rounded);
   }
   FullProducts(const FullProducts&) = delete;
   FullProducts& operator=(const FullProducts&) = delete;
 
  private:
-  bool reduced_, rounded_;
+  static HostProducts full_on_host() {
+    const auto now = host_products_in_use();
+    return now == HostProducts::rounded ? HostProducts::blas : now;
+  }
+  bool reduced_;
+  WithHostProducts on_host_;
 };
 
 }  // namespace taugrid

@@ -214,12 +214,22 @@ def row_of_share(case: str, shares: list[float]) -> recorded.Row:
     return recorded.Row(case, "share of triad", shares, SHARES[case])
 
 
+def rows_of(
+    pairs: list[Pair],
+    limits: list[Limit],
+    memory: list[tuple[Pair, list[float]]],
+    commands: list[merge_command.Case],
+    shares: dict[str, list[float]],
+) -> list[recorded.Row]:
+    rows = [*map(row_of, pairs), *map(row_of_limit, limits), *(row_of_memory(*each) for each in memory)]
+    rows += [row for case in commands for row in rows_of_command(case)]
+    return rows + [row_of_share(*each) for each in shares.items()]
+
+
 def goals() -> dict[str, str]:
     """Each row's goal by its name, in the order of the rows."""
-    rows = [*map(row_of, PAIRS), *map(row_of_limit, LIMITS)]
-    rows += [row_of_memory(pair, []) for pair in PAIRS if pair.memory is not None]
-    rows += [row for case in merge_command.CASES for row in rows_of_command(case)]
-    rows += [row_of_share(case, []) for case in SHARES]
+    memory = [(pair, []) for pair in PAIRS if pair.memory is not None]
+    rows = rows_of(PAIRS, LIMITS, memory, merge_command.CASES, {case: [] for case in SHARES})
     return {row.name(): row.goal() for row in rows}
 
 
@@ -344,7 +354,7 @@ def main() -> int:
         expected = folder / "peers" / f"{pair.reference}.safetensors" if pair.reference else peer
         pair.difference = difference(ours, expected, pair.tensor)
         if pair.memory is not None:
-            memory.append((pair, share_of_memory(folder, pair)))
+            memory.append((pair, [share_of_memory(folder, pair)]))
         if pair.reference:
             apart = difference(peer, expected, pair.tensor)
             notes.append(f"# {pair.peer}.py's own number is {apart:.1e} from {pair.reference}.py's")
@@ -359,12 +369,8 @@ def main() -> int:
     threads = int(os.environ["OMP_NUM_THREADS"])
     print(f"# {options.rounds} rounds in turn, {threads} thread(s); ratio: peer's CPU time / taugrid's")
     print(f"{'case':<24} {'against':<34} {'median':>7} {'min':>7} {'max':>7} {'target':>8}  {'difference':>10}  result")
-    rows = [row_of(pair) for pair in pairs]
-    differences = {row.name(): f"{pair.difference:.1e}" for row, pair in zip(rows, pairs, strict=True)}
-    rows += [row_of_limit(limit) for limit in LIMITS if limit.ratios]
-    rows += [row_of_memory(pair, [part]) for pair, part in memory]
-    rows += [row for case in commands for row in rows_of_command(case)]
-    rows += [row_of_share(case, values) for case, values in shares.items()]
+    rows = rows_of(pairs, [limit for limit in LIMITS if limit.ratios], memory, commands, shares)
+    differences = {row_of(pair).name(): f"{pair.difference:.1e}" for pair in pairs}
     for row in rows:
         figures = " ".join(f"{v:>7.2f}" for v in (row.median(), min(row.values), max(row.values)))
         word = "DIFFERENT NUMBERS" if row.different else "met" if row.met() else "MISSED"
@@ -380,7 +386,8 @@ def main() -> int:
         if different := [row.name() for row in rows if row.different]:
             print(f"# not recorded: other numbers in {', '.join(different)}", file=sys.stderr)
         else:
-            recorded.record(rows, json.loads((folder / "bench.json").read_text())["context"], threads)
+            context = json.loads((folder / "bench.json").read_text())["context"]
+            recorded.record(rows, context, threads, goals())
     shutil.rmtree(journal.folder)
     print(f"# verdict: {'all targets met' if missed == 0 else f'{missed} missed'}")
     return 0

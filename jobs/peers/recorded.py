@@ -109,18 +109,18 @@ def entry(rows: list[Row], revision: str, instructions: str, peak: float, thread
             f"[machine.ratios]\n{ratios}")
 
 
-def renew() -> None:
-    import compare  # it imports this module
-
-    TABLE.renew(table(TABLE.text(), compare.goals()))
+def renew(goals: dict[str, str]) -> None:
+    TABLE.renew(table(TABLE.text(), goals))
 
 
-def record(rows: list[Row], context: dict[str, Any], threads: int) -> None:
+def record(rows: list[Row], context: dict[str, Any], threads: int, goals: dict[str, str]) -> None:
     """Adds what this machine measured. `context`: that of the JSON of taugrid bench."""
     revision = context["taugrid"].rpartition("(")[2].rstrip(")")
     TABLE.add(entry(rows, revision, context["instructions"], context["peak_flops"], threads))
-    renew()
+    renew(goals)
 
 
 if __name__ == "__main__":
-    renew()
+    import compare  # it imports this module
+
+    renew(compare.goals())

@@ -217,10 +217,8 @@ Work ntk(const Of& x, std::int64_t logits_taken) {
 /// The same with the factors of products rounded to bfloat16, which costs two to three digits.
 Work with_rounded_factors(Work work) {
   work.run = [run = std::move(work.run)] {
-    const auto before = host_products_in_use();
-    set_host_products(HostProducts::rounded);
+    const WithHostProducts rounded(HostProducts::rounded);
     run();
-    set_host_products(before);
   };
   work.results = {};
   work.bf16 = true;

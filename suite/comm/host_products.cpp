@@ -35,11 +35,8 @@ bool multiplies_bfloat16() {
   const at::NoGradGuard no_grad;
   constexpr std::int64_t n = 256;
   const auto factor = at::full({n, n}, 1 + 0x1p-12);  // which bfloat16 rounds to 1
-  const auto before = host_products_in_use();
-  set_host_products(HostProducts::rounded);
-  const auto product = at::mm(factor, factor)[0][0].item<double>();
-  set_host_products(before);
-  return product == n;
+  const WithHostProducts rounded(HostProducts::rounded);
+  return at::mm(factor, factor)[0][0].item<double>() == n;
 }
 
 HostProducts fastest_host_products() {

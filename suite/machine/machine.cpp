@@ -76,10 +76,8 @@ Peaks measure_peaks(c10::Device device) {
   Peaks peaks{};
   peaks.flops = product_flops(device, at::kFloat);
   if (comm::multiplies_bfloat16()) {
-    const auto before = host_products_in_use();
-    set_host_products(HostProducts::rounded);
+    const WithHostProducts rounded(HostProducts::rounded);
     peaks.bf16_flops = product_flops(device, at::kFloat);
-    set_host_products(before);
   }
   constexpr std::int64_t n = std::int64_t{1} << 25;
   const auto b = at::full({n}, 1.0f), c = at::full({n}, 2.0f);

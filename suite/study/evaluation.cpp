@@ -154,10 +154,13 @@ at::Tensor value_of(const autodiff::Dual& x) {
 /// Texts that are decoded greedily, token by token.
 class Evaluation::Decoding {
  public:
-  /// `labels` [n, …]: the right texts; `most`: tokens that are decoded at most.
-  Decoding(models::Given x, const models::Encoder& encoder, at::Tensor labels, std::int64_t most)
+  /// `labels` [n, …]: the right texts; `most`: tokens that are decoded at most. The readout and the encoder
+  /// outlive this object.
+  Decoding(models::Given x, const models::Readout& readout, const models::Encoder& encoder, at::Tensor labels,
+           std::int64_t most)
       : x_(std::move(x)),
-        ends_(encoder.decoder_ends()),
+        readout_(readout),
+        encoder_(encoder),
         labels_(std::move(labels)),
         tokens_(at::full({x_.batch.size(), most}, -1, labels_.options())),
         ended_(at::zeros({x_.batch.size()}, labels_.options().dtype(at::kBool))),
@@ -165,15 +168,25 @@ class Evaluation::Decoding {
 
   /// What is asked first: the texts with all of the right ones behind them.
   const models::Given& whole() const { return x_; }
-  /// How many of each right text's tokens [n] are ranked first, by the logits of whole().
-  at::Tensor right(const models::Readout& readout, const at::Tensor& logits) const {
-    const auto first_ranked =
-        logits.view({x_.batch.size(), readout.paths.nodes, readout.vocabulary}).argmax(2);
-    return first_ranked.eq(labels_).sum(1);
+  /// How many of each right text's tokens [n] are ranked first, by the features of whole().
+  template <class T>
+  at::Tensor right(const models::Blocks<T>& p, const T& features) const {
+    const auto logits = readout_.logits(value_of(readout_.output(encoder_, p, features, x_.batch)));
+    return logits.view({x_.batch.size(), readout_.paths.nodes, readout_.vocabulary})
+        .argmax(2)
+        .eq(labels_)
+        .sum(1);
+  }
+  /// The token [n] that is ranked first behind each text, by the features of next().
+  template <class T>
+  at::Tensor first_ranked(const models::Blocks<T>& p, const T& features) const {
+    auto last = readout_;  // of one place
+    last.paths.nodes = 1;
+    const auto at_last = autodiff::some_tokens(features, said_, 1);
+    return last.logits(value_of(last.output(encoder_, p, at_last, x_.batch))).argmax(1);
   }
 
   bool goes_on() const { return said_ < tokens_.size(1) && !ended_.all().item<bool>(); }
-  std::int64_t said() const { return said_; }  ///< tokens of each text
   /// The texts with what was said behind them.
   models::Given next() const {
     auto next = x_;
@@ -185,7 +198,7 @@ class Evaluation::Decoding {
   /// Says these tokens [n], int64, but where a text has ended.
   void say(const at::Tensor& chosen) {
     tokens_.select(1, said_++).copy_(at::where(ended_, -1, chosen));
-    for (const auto end : ends_) ended_ = ended_.logical_or(chosen.eq(end));
+    for (const auto end : encoder_.decoder_ends()) ended_ = ended_.logical_or(chosen.eq(end));
     given_ = at::cat({given_, chosen.unsqueeze(1)}, 1);
   }
 
@@ -197,20 +210,17 @@ class Evaluation::Decoding {
 
  private:
   models::Given x_;
-  std::vector<std::int64_t> ends_;
+  const models::Readout& readout_;
+  const models::Encoder& encoder_;
   at::Tensor labels_, tokens_, ended_, given_;
   std::int64_t said_ = 0;
 };
 
 template <class T>
-at::Tensor Evaluation::say(const models::Blocks<T>& p, Decoding texts, std::size_t t) const {
+at::Tensor Evaluation::say(const models::Blocks<T>& p, Decoding texts) const {
   const auto& encoder = model_.encoder();
-  const auto& readout = readouts_.of(t);
-  auto last = readout;  // of one place
-  last.paths.nodes = 1;
   const auto& x = texts.whole();
-  const auto whole = readout.logits(value_of(readout.output(encoder, p, encoder.encode(p, x), x.batch)));
-  const auto right = texts.right(readout, whole);
+  const auto right = texts.right(p, encoder.encode(p, x));
   int decoding = 1;
   T memory;  // of an encoder: what it made of the text; else a text is run again with each token behind it
   if (!encoder.answers_in_line()) {
@@ -219,10 +229,8 @@ at::Tensor Evaluation::say(const models::Blocks<T>& p, Decoding texts, std::size
   }
   while (texts.goes_on()) {
     const auto next = texts.next();
-    const T z =
-        encoder.answers_in_line() ? encoder.encode(p, next) : encoder.go_on(decoding, p, memory, next);
-    const auto at_last = autodiff::some_tokens(z, texts.said(), 1);
-    texts.say(last.logits(value_of(last.output(encoder, p, at_last, x.batch))).argmax(1));
+    texts.say(texts.first_ranked(
+        p, encoder.answers_in_line() ? encoder.encode(p, next) : encoder.go_on(decoding, p, memory, next)));
   }
   return texts.row(right);
 }
@@ -240,11 +248,11 @@ Said Evaluation::said(const comm::Communicator& group, const models::State& stat
   const auto buffers = model_.buffers(state, compute_type());
   return said_in(by_shards(group, most + 1, points, "gathering texts",
                            [&](const models::Batch& x, const at::Tensor& which) {
-                             const Decoding texts({x, buffers}, model_.encoder(),
+                             const Decoding texts({x, buffers}, readouts_.of(t), model_.encoder(),
                                                   labels.index_select(0, which.to(labels.device())), most);
-                             if (!tau.defined()) return say(values, texts, t);
+                             if (!tau.defined()) return say(values, texts);
                              const auto along = model_.layout().views(tau.to(compute_type()));
-                             return say(autodiff::duals(values, along), texts, t);
+                             return say(autodiff::duals(values, along), texts);
                            }));
 }
 
@@ -252,37 +260,29 @@ Said Evaluation::said_by_stages(const comm::Communicator& group, const StageWeig
                                 const Points& points, const at::Tensor& labels, std::int64_t most,
                                 const std::function<void(double)>& before) const {
   const at::NoGradGuard no_grad;
-  const auto& encoder = model_.encoder();
   const auto& readout = readouts_.of(t);
   const auto& line = weights.line();
-  auto last = readout;  // of one place
-  last.paths.nodes = 1;
   const auto shard = shard_of(group, most + 1, points, line.is_shared());
   const auto batches = line.least(std::max<std::int64_t>(1, weights.inputs_at_once(most) / shard.batch));
-  // A token, or a count, of each of these texts, on every rank: what `found` makes of their features.
-  const auto of_all = [&](const std::vector<Decoding*>& texts, const std::vector<models::Given>& given,
-                          const auto& found) {
+  // For each of these texts, on every rank: how many tokens of the right one are ranked first, or else which
+  // token is.
+  const auto asked = [&](bool right, const std::vector<Decoding*>& texts,
+                         const std::vector<models::Given>& given) {
     std::vector<at::Tensor> all;
     for (const auto* each : texts) all.push_back(at::zeros({each->whole().batch.size(), 1}, shard.options));
     const StageWeights::Pass pass = {{0, 1}, models::Reach::read, readout.reads_vocabulary(), compute_type()};
     weights.run(
         pass, given, [](int) {},
         [&](int part, std::int64_t, std::size_t b, const at::Tensor& h, const models::Blocks<at::Tensor>& p) {
-          if (part == weights.last_part()) all[b].copy_(found(*texts[b], h, p).unsqueeze(1));
+          if (part < weights.last_part()) return;
+          const auto found = right ? texts[b]->right(p, h) : texts[b]->first_ranked(p, h);
+          all[b].copy_(found.unsqueeze(1));
         });
     for (auto& each : all) {
       if (line.is_shared()) line.share_last(each);
       each = each.squeeze(1).to(at::kLong);
     }
     return all;
-  };
-  const auto right_of = [&](const Decoding& texts, const at::Tensor& h, const models::Blocks<at::Tensor>& p) {
-    const auto z = readout.output(encoder, p, h, texts.whole().batch);
-    return texts.right(readout, readout.logits(value_of(z)));
-  };
-  const auto next_of = [&](const Decoding& texts, const at::Tensor& h, const models::Blocks<at::Tensor>& p) {
-    const auto at_last = autodiff::some_tokens(h, texts.said(), 1);
-    return last.logits(value_of(last.output(encoder, p, at_last, texts.whole().batch))).argmax(1);
   };
   // All ranks come to every safe point, also those whose texts have ended, or that have fewer.
   const auto mine = (shard.batches() + batches - 1) / batches;
@@ -293,7 +293,7 @@ Said Evaluation::said_by_stages(const comm::Communicator& group, const StageWeig
     const auto begin = round * batches, end = std::min(begin + batches, shard.batches());
     std::vector<Decoding> some;
     for (auto i = begin; i < end; ++i)
-      some.emplace_back(models::Given{shard.inputs(i).to(compute_type())}, encoder,
+      some.emplace_back(models::Given{shard.inputs(i).to(compute_type())}, readout, model_.encoder(),
                         labels.index_select(0, shard.which(i).to(labels.device())), most);
     std::vector<at::Tensor> right;
     for (std::int64_t step = 0; step <= most; ++step) {  // the first one asks for the right texts
@@ -306,7 +306,7 @@ Said Evaluation::said_by_stages(const comm::Communicator& group, const StageWeig
         given.push_back(step == 0 ? each.whole() : each.next());
       }
       if (going.empty()) continue;
-      auto found = step == 0 ? of_all(going, given, right_of) : of_all(going, given, next_of);
+      auto found = asked(step == 0, going, given);
       if (step == 0)
         right = std::move(found);
       else

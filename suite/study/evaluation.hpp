@@ -61,7 +61,7 @@ class Evaluation {
   class Decoding;
   struct Shard;
   template <class T>
-  at::Tensor say(const models::Blocks<T>& p, Decoding texts, std::size_t t) const;
+  at::Tensor say(const models::Blocks<T>& p, Decoding texts) const;
   static Said said_in(const at::Tensor& rows);
   /// The rank's share of the points, or `all` of them.
   Shard shard_of(const comm::Communicator& group, std::int64_t width, const Points& points,

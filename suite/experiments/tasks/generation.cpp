@@ -65,25 +65,17 @@ class Generation final : public Experiment {
   bool runs_by_stages() const override { return true; }
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    for (const auto t : tasks()) {
-      units.push_back(unit(generation_key(study_.model.name(), study_.tasks.name(t)),
-                           tally(t, {Edit::start()}), {}, [this, t, &folder](schedule::UnitContext& context) {
-                             const EditedOutputs models(study_, folder, context.group);
-                             return measured(t, models.said(Edit::start(), t, Split::test, points_, tokens_,
-                                                            [&](double share) {
-                                                              context.stop_if_requested();
-                                                              context.progress(share, "tokens");
-                                                            }));
+    const auto add = [&](const std::string& model, std::size_t t, const std::vector<Edit>& edits,
+                         const std::vector<std::string>& needs) {
+      units.push_back(unit(generation_key(model, study_.tasks.name(t)), tally(t, edits), needs,
+                           [this, t, edits, &folder](schedule::UnitContext& context) {
+                             return measured(t, edits, folder, context);
                            }));
-      for (const auto& name : study_.settings.vector_regimes) {
-        auto work = tally(t, edits(name, t));
-        if (!study_.model.by_stages()) work.visit(name, study_.tasks.all());
-        units.push_back(unit(generation_key(name, study_.tasks.name(t)), work,
-                             study_.vectors.needs(name, study_.tasks.all()),
-                             [this, t, name, &folder](schedule::UnitContext& context) {
-                               return edited(name, t, folder, context);
-                             }));
-      }
+    };
+    for (const auto t : tasks()) {
+      add(study_.model.name(), t, {Edit::start()}, {});
+      for (const auto& name : study_.settings.vector_regimes)
+        add(name, t, edits(name, t), study_.vectors.needs(name, study_.tasks.all()));
     }
   }
 
@@ -122,6 +114,8 @@ class Generation final : public Experiment {
     Tally work(study_);
     const auto n = study_.samples.size(t, Split::test, points_);
     work.sample(t, Split::test, n);
+    const auto& last = edits.back();
+    if (!last.tasks.empty() && !study_.model.by_stages()) work.visit(last.regime, last.tasks);
     const auto passes = study_.model.encoder().answers_in_line() ? 1 + tokens_ : 2;
     for (const auto& edit : edits) {
       if (study_.model.by_stages()) {
@@ -176,25 +170,25 @@ class Generation final : public Experiment {
     return file;
   }
 
-  store::TensorFile edited(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
-                           schedule::UnitContext& context) const {
+  /// What a unit has of these models: of the first as above, and of sums behind it each measure, stacked.
+  store::TensorFile measured(std::size_t t, const std::vector<Edit>& edits, const schedule::RunFolder& folder,
+                             schedule::UnitContext& context) const {
     const EditedOutputs models(study_, folder, context.group);
     store::TensorFile file;
     std::map<std::string, std::vector<at::Tensor>> sums;
-    const auto all = edits(name, t);
-    for (std::size_t k = 0; k < all.size(); ++k) {
+    for (std::size_t k = 0; k < edits.size(); ++k) {
       const auto before = [&](double share) {
         context.stop_if_requested();
-        context.progress((static_cast<double>(k) + share) / static_cast<double>(all.size()), "tokens");
+        context.progress((static_cast<double>(k) + share) / static_cast<double>(edits.size()), "tokens");
       };
-      auto of_model = measured(t, models.said(all[k], t, Split::test, points_, tokens_, before));
+      auto of_model = measured(t, models.said(edits[k], t, Split::test, points_, tokens_, before));
       if (k == 0) {
         file = std::move(of_model);
       } else {
         for (const auto& what : text_measures) sums[what].push_back(of_model.tensors.at(what));
       }
     }
-    for (const auto& what : text_measures) file.tensors["sum_" + what] = at::stack(sums.at(what));
+    for (const auto& [what, values] : sums) file.tensors["sum_" + what] = at::stack(values);
     return file;
   }
 
