@@ -285,7 +285,7 @@ int start(int argc, char** argv) {
   if (*merge && only_check) return speaks() ? taugrid::program::check_merge(merge_options.recipe, merge_options.out) : 0;
   if (*merge && !merge_options.plan.empty()) return speaks() ? taugrid::program::plan_merge(merge_options) : 0;
   if (*merge) return taugrid::program::merge(argc, argv, merge_options);
-  if (*extract) return speaks() ? taugrid::program::extract(extract_options) : 0;
+  if (*extract) return taugrid::program::extract(argc, argv, extract_options);
   if (*diff) return speaks() ? taugrid::program::diff(diff_options) : 0;
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
   if (*timeline) return taugrid::program::timeline(argc, argv, options);

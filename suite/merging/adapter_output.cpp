@@ -16,8 +16,11 @@
 #include "suite/error.hpp"
 #include "suite/merging/base_layers.hpp"
 #include "suite/merging/layers.hpp"
+#include "suite/merging/matrices/on_matrices.hpp"
 #include "suite/store/adapter_writer.hpp"
+#include "suite/store/input_file.hpp"
 #include "suite/store/quoted.hpp"
+#include "suite/store/safetensors.hpp"
 
 namespace taugrid::merging {
 namespace {
@@ -49,15 +52,15 @@ bool is_linear(const NamedTensor& tensor) {
          module == "text_projection";
 }
 
+/// The tensors of a matrix' file, which it keeps until the adapter is put together.
+constexpr const char* of_a = "a";
+constexpr const char* of_b = "b";
+constexpr const char* of_figures = "figures";  // ‖Δ‖, ‖Δ − BA‖/‖Δ‖, how many numbers of Δ are not zero
+
 class Writing {
  public:
-  Writing(const Recipe& recipe, const Stage& stage, const fs::path& folder,
-          const std::function<void()>& go_on)
-      : recipe_(recipe),
-        stage_(stage),
-        folder_(folder),
-        go_on_(go_on),
-        base_layers_(recipe.base, stage.start().has("lm_head.weight")) {
+  Writing(const Recipe& recipe, const Stage& stage)
+      : recipe_(recipe), stage_(stage), base_layers_(recipe.base, stage.start().has("lm_head.weight")) {
     for (const auto& model : stage.models()) {
       const auto* adapter = std::get_if<Adapter>(&model);
       if (adapter != nullptr) adapters_.push_back(adapter);
@@ -69,8 +72,211 @@ class Writing {
                        "would add up; expected one of them");
   }
 
-  AdapterOutput made() {
+  AdapterOutput made(const fs::path& folder, store::UnfinishedFolder* unfinished, const Making& making,
+                     const std::function<void()>& go_on) {
+    folder_ = folder;
+    team_ = making.team;
+    go_on_ = &go_on;
+    if (unfinished != nullptr) lay_out(*unfinished);
+    team_.wait_for_all("layout of the adapter's folder");
+    const auto visited = [this] { return std::llround(stage_.vectors().passes() * length()); };
     if (!stage_.is_tensor_by_tensor()) keep_vectors();
+    factor(making.see);
+    team_.wait_for_all("factors of the adapter");
+    if (team_.rank() == 0) put_together();
+    const auto sums = team_.sums({visited(), std::llround(written_)});
+    output_.merged.passes = static_cast<double>(sums[0]) / length();
+    output_.written = static_cast<double>(sums[1]);
+    return std::move(output_);
+  }
+
+  std::vector<Load> loads(int ranks) const {
+    const auto& tensors = stage_.vectors().tensors();
+    const auto count = static_cast<double>(stage_.vectors().count());
+    const auto every = [](Range range) { return std::vector<Range>{range}; };
+    const bool keeps = !stage_.is_tensor_by_tensor();
+    constexpr double program = 100e6;
+    double input = static_cast<double>(stage_.start().bytes());
+    for (const auto& model : stage_.models()) input += static_cast<double>(bytes_of(model));
+    input /= std::max(1.0, count * length());  // bytes a number of a vector
+    std::vector<Load> all(static_cast<std::size_t>(ranks));
+    if (keeps) {
+      const auto shares = stage_.shares(ranks, every);
+      for (std::size_t r = 0; r < all.size(); ++r)
+        all[r] = {input * shares[r].visits, sizeof(float) * shares[r].numbers, shares[r].memory,
+                  shares[r].flops};
+    }
+    const auto add = [&](std::size_t rank, std::size_t i, const Cost& cost, double written) {
+      const auto numbers = static_cast<double>(tensors[i].range.count);
+      all[rank].read += numbers * (keeps ? sizeof(float) : input * count) + written;
+      all[rank].written += written;
+      all[rank].flops += cost.flops;
+      all[rank].memory = std::max(all[rank].memory, cost.memory);
+    };
+    const auto work = matrices();
+    const auto owner = dealt(costs_of(work), ranks);
+    std::vector<bool> is_matrix(tensors.size());
+    for (std::size_t k = 0; k < work.size(); ++k) {
+      is_matrix[work[k].tensor] = true;
+      add(static_cast<std::size_t>(owner[k]), work[k].tensor, work[k].cost, work[k].cost.factors);
+      all.front().read += work[k].cost.factors;
+      all.front().written += work[k].cost.factors;
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const auto numbers = static_cast<double>(tensors[i].range.count);
+      if (!is_matrix[i]) add(0, i, {0, 3 * sizeof(float) * numbers, 0}, sizeof(float) * numbers);
+    }
+    for (auto& load : all) load.memory += program;
+    return all;
+  }
+
+ private:
+  static constexpr const char* making_name = ".making";
+  fs::path vectors_path() const { return folder_ / making_name / "vectors.safetensors"; }
+  fs::path factors_path(std::size_t i) const {
+    return folder_ / making_name / ("factors." + std::to_string(i) + ".safetensors");
+  }
+  double length() const { return static_cast<double>(std::max<std::int64_t>(stage_.vectors().length(), 1)); }
+
+  store::SafetensorsWriter::Contents all_vectors() const {
+    store::SafetensorsWriter::Contents contents;
+    for (const auto& tensor : stage_.vectors().tensors()) contents[tensor.name] = {at::kFloat, tensor.shape};
+    return contents;
+  }
+
+  /// Whether an earlier start left the vectors' file as it had created it.
+  bool has_vectors() const {
+    try {
+      const store::SharedSafetensors file(vectors_path(), all_vectors(), {}, /*others=*/false);
+      return true;
+    } catch (const InputError&) {
+      return false;
+    }
+  }
+
+  void lay_out(store::UnfinishedFolder& unfinished) const {
+    const bool keeps = !stage_.is_tensor_by_tensor();
+    if (unfinished.goes_on() && keeps && !has_vectors()) unfinished.start_anew();
+    if (unfinished.goes_on()) return;
+    store::create_folders(folder_ / making_name);
+    if (keeps) store::SharedSafetensors::create(vectors_path(), all_vectors(), {});
+    unfinished.begin();
+  }
+
+  /// λτ of all tensors into a file, whose zeros take no room.
+  void keep_vectors() {
+    store::SharedSafetensors file(vectors_path(), all_vectors(), {}, team_.size() > 1);
+    UnderWay under_way(team_, folder_, {stage_.vectors().length()}, [&] { file.flush(); });
+    const auto shares = stage_.shares(team_.size(), [&](Range range) { return under_way.left(0, range); });
+    std::set<std::string> written;
+    try {
+      stage_.merge(
+          shares[static_cast<std::size_t>(team_.rank())], 0, under_way,
+          [&](const std::string& name, std::int64_t from, const at::Tensor& tau) {
+            (*go_on_)();
+            if (!written.contains(name) && !tau.any().item<bool>()) return;
+            written.insert(name);
+            file.write(name, from, tau);
+            written_ += static_cast<double>(tau.nbytes());
+          },
+          Stage::Gives::vector);
+    } catch (const Interrupted&) {
+      under_way.settle();
+      throw;
+    }
+    file.flush();
+    team_.wait_for_all("vectors of the adapter");
+    kept_.emplace(vectors_path());
+  }
+
+  /// Flat; not defined where it is zero.
+  at::Tensor vector(std::size_t i) {
+    const auto& tensor = stage_.vectors().tensors()[i];
+    (*go_on_)();
+    if (tensor.range.count == 0) return {};
+    const auto tau = kept_ ? kept_->tensor(tensor.name).flatten() : stage_.vector(i);
+    nonzero_[i] = at::count_nonzero(tau).item<std::int64_t>();
+    return nonzero_[i] > 0 ? tau : at::Tensor();
+  }
+
+  /// What a matrix takes to be factored.
+  struct Cost {
+    double flops, memory, factors;  ///< memory and factors in bytes
+  };
+  struct Matrix {
+    std::size_t tensor;
+    Cost cost;
+  };
+
+  /// All that get a product, if they changed.
+  std::vector<Matrix> matrices() const {
+    const auto& tensors = stage_.vectors().tensors();
+    std::vector<Matrix> all;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const auto place = place_of(tensors[i]);
+      if (place.part == Part::product || place.part == Part::embedding)
+        all.push_back({i, cost_of(tensors[i], place)});
+    }
+    return all;
+  }
+
+  /// Where the adapters' columns are known, what is left to factor has as many rows as they are.
+  Cost cost_of(const NamedTensor& tensor, const Place& place) const {
+    const auto numbers = static_cast<double>(tensor.range.count);
+    if (numbers == 0) return {0, 0, 0};
+    const auto m = static_cast<double>(tensor.shape.front()), n = numbers / m;
+    double columns = 0;
+    for (const auto& b : place.b) columns += static_cast<double>(b.size(1));
+    const bool is_known = columns > 0 && columns < std::min(m, n) && stage_.is_tensor_by_tensor();
+    const auto inner = is_known ? columns : std::min(m, n);
+    auto rank = inner;
+    if (recipe_.adapter->rank > 0) rank = std::min(rank, static_cast<double>(recipe_.adapter->rank));
+    const double held = sizeof(double) * (3 * numbers + 4 * inner * (m + n));
+    const double project = is_known ? 4 * m * n * columns : 0;
+    const double factored =
+        recipe_.adapter->is_exact() && is_known ? 0 : svd_flops(inner, is_known ? n : std::max(m, n));
+    return {project + factored + 2 * m * n * rank, held, sizeof(float) * rank * (m + n)};
+  }
+
+  static std::vector<double> costs_of(const std::vector<Matrix>& work) {
+    std::vector<double> costs;
+    for (const auto& matrix : work) costs.push_back(matrix.cost.flops);
+    return costs;
+  }
+
+  /// The numbers of the tensors whose factors an earlier start has left.
+  std::vector<std::int64_t> factored() const {
+    std::vector<std::int64_t> finished;
+    for (std::size_t i = 0; i < stage_.vectors().tensors().size(); ++i)
+      if (fs::exists(factors_path(i))) finished.push_back(static_cast<std::int64_t>(i));
+    return finished;
+  }
+
+  /// This rank's part of the matrices that no earlier start has factored.
+  void factor(const std::function<void(double)>& see) {
+    const auto finished = team_.joined(team_.rank() == 0 ? factored() : std::vector<std::int64_t>{});
+    auto work = matrices();
+    std::erase_if(work, [&](const Matrix& matrix) {
+      return std::find(finished.begin(), finished.end(), static_cast<std::int64_t>(matrix.tensor)) !=
+             finished.end();
+    });
+    const auto costs = costs_of(work);
+    const auto owner = dealt(costs, team_.size());
+    double mine = 0, made = 0;
+    for (std::size_t k = 0; k < work.size(); ++k)
+      if (owner[k] == team_.rank()) mine += costs[k];
+    for (std::size_t k = 0; k < work.size(); ++k) {
+      if (owner[k] != team_.rank()) continue;
+      const auto file = factors_of(work[k].tensor);
+      store::write_safetensors(factors_path(work[k].tensor), file);
+      for (const auto& entry : file.tensors) written_ += static_cast<double>(entry.second.nbytes());
+      made += costs[k];
+      if (mine > 0) see(made / mine);
+    }
+  }
+
+  /// The adapter's files, of what all ranks have made.
+  void put_together() {
     const auto& tensors = stage_.vectors().tensors();
     store::AdapterWriter::Room room;
     for (const auto& tensor : tensors) {
@@ -100,45 +306,13 @@ class Writing {
       if (place_of(tensors[i]).part == Part::none) leave_out(i);
     if (transposed_) out.store_transposed();
     out.commit();
+    std::error_code ignored;
+    written_ += static_cast<double>(fs::file_size(folder_ / "adapter_model.safetensors", ignored));
     double nonzero = 0;
     for (const auto& entry : nonzero_) nonzero += static_cast<double>(entry.second);
-    output_.merged = {nonzero / static_cast<double>(stage_.vectors().length()), stage_.vectors().passes()};
-    if (kept_) {
-      kept_.reset();
-      fs::remove(folder_ / kept_name);
-    }
-    return std::move(output_);
-  }
-
- private:
-  static constexpr const char* kept_name = "vectors.safetensors";
-
-  /// λτ of all tensors into a file, whose zeros take no room.
-  void keep_vectors() {
-    store::SafetensorsWriter::Contents contents;
-    for (const auto& tensor : stage_.vectors().tensors()) contents[tensor.name] = {at::kFloat, tensor.shape};
-    store::SafetensorsWriter file(folder_ / kept_name, contents, {});
-    for (const auto& tensor : stage_.vectors().tensors())
-      if (tensor.range.count > 0) file.write(tensor.name, tensor.range.count - 1, at::zeros({1}, at::kFloat));
-    std::set<std::string> written;
-    stage_.merge_vectors([&](const std::string& name, std::int64_t from, const at::Tensor& tau) {
-      go_on_();
-      if (!written.contains(name) && !tau.any().item<bool>()) return;
-      written.insert(name);
-      file.write(name, from, tau);
-    });
-    file.commit();
-    kept_.emplace(folder_ / kept_name);
-  }
-
-  /// Flat; not defined where it is zero.
-  at::Tensor vector(std::size_t i) {
-    const auto& tensor = stage_.vectors().tensors()[i];
-    go_on_();
-    if (tensor.range.count == 0) return {};
-    const auto tau = kept_ ? kept_->tensor(tensor.name).flatten() : stage_.vector(i);
-    nonzero_[i] = at::count_nonzero(tau).item<std::int64_t>();
-    return nonzero_[i] > 0 ? tau : at::Tensor();
+    output_.merged.density = nonzero / length();
+    kept_.reset();
+    fs::remove_all(folder_ / making_name);
   }
 
   Place place_of(const NamedTensor& tensor) const {
@@ -174,9 +348,7 @@ class Writing {
 
   /// An embedding that is the head, too, or a head that is stored beside it: a change of one alone would part
   /// them.
-  bool is_tied(const NamedTensor& tensor) const {
-    return base_layers_.is_tied(tensor.name, tensor.shape);
-  }
+  bool is_tied(const NamedTensor& tensor) const { return base_layers_.is_tied(tensor.name, tensor.shape); }
 
   /// Names of all tensors that stand directly in a module.
   std::vector<std::string> tensors_of(const std::string& module) const {
@@ -205,10 +377,12 @@ class Writing {
     return written;
   }
 
-  void add_product(store::AdapterWriter& out, std::size_t i, const Place& place) {
+  /// B and A of a matrix as they are written, and how near they come.
+  store::TensorFile factors_of(std::size_t i) {
     const auto& tensor = stage_.vectors().tensors()[i];
+    const auto place = place_of(tensor);
     auto tau = vector(i);
-    if (!tau.defined()) return;
+    if (!tau.defined()) return {{{of_figures, at::zeros({3}, at::kDouble)}}, {}};
     auto delta = tau.view({tensor.shape[0], -1}).to(at::kDouble);
     tau.reset();
     if (!at::isfinite(delta).all().item<bool>())
@@ -216,12 +390,26 @@ class Writing {
                                    recipe_.base.string(), store::quoted(tensor.name)));
     if (place.transposed) delta = delta.t();
     auto [b, a] = factors(delta, place, tensor.name);
-    const auto rank = a.size(0);
     b = as_written(b, std::nullopt, tensor.name);
     a = as_written(a, std::nullopt, tensor.name);
     const double norm = delta.norm().item<double>();
     const auto rest = at::addmm(delta, b.to(at::kDouble), a.to(at::kDouble), 1, -1);
-    output_.matrices.push_back({tensor.name, rank, norm, rest.norm().item<double>() / norm});
+    const auto figures =
+        at::tensor({norm, rest.norm().item<double>() / norm, static_cast<double>(nonzero_[i])}, at::kDouble);
+    return {{{of_a, a}, {of_b, b}, {of_figures, figures}}, {}};
+  }
+
+  void add_product(store::AdapterWriter& out, std::size_t i, const Place& place) {
+    const auto& tensor = stage_.vectors().tensors()[i];
+    (*go_on_)();
+    store::wait_for(factors_path(i));
+    const auto file = store::read_safetensors(factors_path(i));
+    const auto& figures = file.tensors.at(of_figures);
+    nonzero_[i] = std::llround(figures[2].item<double>());
+    if (nonzero_[i] == 0) return;
+    auto a = file.tensors.at(of_a), b = file.tensors.at(of_b);
+    const auto rank = a.size(0);
+    output_.matrices.push_back({tensor.name, rank, figures[0].item<double>(), figures[1].item<double>()});
     const auto module = module_of(tensor.name);
     if (place.part == Part::embedding) {
       out.add_embedding(module, a, b);
@@ -229,13 +417,13 @@ class Writing {
     }
     // A filter's A goes from the inputs to r channels, and its B goes on from each point alone.
     if (tensor.shape.size() > 2) {
-      auto of_a = tensor.shape;
-      of_a[0] = rank;
-      std::vector<std::int64_t> of_b(tensor.shape.size(), 1);
-      of_b[0] = tensor.shape[0];
-      of_b[1] = rank;
-      a = a.view(of_a);
-      b = b.view(of_b);
+      auto filters = tensor.shape;
+      filters[0] = rank;
+      std::vector<std::int64_t> points(tensor.shape.size(), 1);
+      points[0] = tensor.shape[0];
+      points[1] = rank;
+      a = a.view(filters);
+      b = b.view(points);
     }
     transposed_ = transposed_ || place.transposed;
     out.add(module, a, b);
@@ -332,22 +520,29 @@ class Writing {
 
   const Recipe& recipe_;
   const Stage& stage_;
-  const fs::path& folder_;
-  const std::function<void()>& go_on_;
   BaseLayers base_layers_;
+  fs::path folder_;
+  Team team_;
+  const std::function<void()>* go_on_ = nullptr;
   std::vector<const Adapter*> adapters_;
   bool are_adapters_ = false, transposed_ = false;
   std::optional<store::MappedTensors> kept_;
   std::set<std::string> whole_;
   std::map<std::size_t, std::int64_t> nonzero_;  ///< numbers of λτ, by tensor
+  double written_ = 0;                           ///< bytes
   AdapterOutput output_;
 };
 
 }  // namespace
 
 AdapterOutput write_adapter(const Recipe& recipe, const Stage& stage, const fs::path& folder,
+                            store::UnfinishedFolder* unfinished, const Making& making,
                             const std::function<void()>& go_on) {
-  return Writing(recipe, stage, folder, go_on).made();
+  return Writing(recipe, stage).made(folder, unfinished, making, go_on);
+}
+
+std::vector<Load> adapter_loads(const Recipe& recipe, const Stage& stage, int ranks) {
+  return Writing(recipe, stage).loads(ranks);
 }
 
 }  // namespace taugrid::merging

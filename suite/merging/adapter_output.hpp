@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "suite/merging/stages.hpp"
+#include "suite/store/unfinished_folder.hpp"
 
 namespace taugrid::merging {
 
@@ -27,13 +28,20 @@ struct AdapterOutput {
   std::vector<std::string> whole;  ///< names of tensors that are written whole
   std::vector<std::string> notes;  ///< what changed and is not in the adapter: a line each
   Merged merged;
+  double written = 0;  ///< bytes, by all ranks together, in this start
 };
 
-/// Writes adapter_config.json and adapter_model.safetensors to the folder, one matrix after another. Where
-/// the method needs all tensors at once, λτ is kept in a file of the folder meanwhile. `go_on` may throw.
-/// Throws InputError where no matrix changed, or the rank is to be exact and the models or the method do not
-/// give one.
+/// Writes adapter_config.json and adapter_model.safetensors to the folder. Where the method needs all tensors
+/// at once, λτ is made first, into a file that all ranks write; then each rank factors matrices of its own,
+/// into a file each, which the first rank puts together. What is finished stays for the next start, of
+/// whatever number of ranks. Rank 0 has `unfinished`, which is in `folder`, and the result. `go_on` may
+/// throw. Collective. Throws InputError where no matrix changed, or the rank is to be exact and the models or
+/// the method do not give one.
 AdapterOutput write_adapter(const Recipe& recipe, const Stage& stage, const std::filesystem::path& folder,
+                            store::UnfinishedFolder* unfinished, const Making& making,
                             const std::function<void()>& go_on);
+
+/// What each of so many ranks has to do for it, about.
+std::vector<Load> adapter_loads(const Recipe& recipe, const Stage& stage, int ranks);
 
 }  // namespace taugrid::merging

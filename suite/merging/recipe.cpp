@@ -914,6 +914,7 @@ std::vector<Load> loads(const Recipe& recipe, int ranks) {
   const std::function<void()> go_on = [] {};
   const auto vocabulary = recipe.tokenizer ? std::make_unique<Vocabulary>(recipe) : nullptr;
   const auto stages = stages_of(recipe, vocabulary.get(), go_on);
+  if (recipe.adapter) return adapter_loads(recipe, *stages.front(), ranks);
   return loads_of(recipe, stages, Output(recipe, stages, go_on), ranks);
 }
 
@@ -921,9 +922,6 @@ Report merge(const Recipe& recipe, const Making& making) {
   const at::NoGradGuard no_grad;
   const bool is_first = making.team.rank() == 0;
   if (is_first) require_free(recipe);
-  if (recipe.adapter && making.team.size() > 1)
-    throw InputError(recipe.adapter->where + ": one rank makes an adapter, and " +
-                     std::to_string(making.team.size()) + " were started; start it without mpirun");
   const auto vocabulary = recipe.tokenizer ? std::make_unique<Vocabulary>(recipe) : nullptr;
   std::vector<std::unique_ptr<Stage>> stages;
   Stand stand;
@@ -970,8 +968,13 @@ Report merge(const Recipe& recipe, const Making& making) {
       making.team.of_first(is_first ? unfinished->first_made().string() : "", "folder of the merge");
   try {
     if (recipe.adapter) {
-      auto adapter = write_adapter(recipe, *stages.front(), folder, go_on);
+      if (is_first && making.plan) making.plan(adapter_loads(recipe, *stages.front(), making.team.size()));
+      stand.is_begun = true;
+      auto adapter =
+          write_adapter(recipe, *stages.front(), folder, unfinished ? &*unfinished : nullptr, making, go_on);
       report.merged = adapter.merged;
+      report.read = report.bytes * report.merged.passes;
+      report.written = adapter.written;
       report.matrices = std::move(adapter.matrices);
       report.whole = adapter.whole.size();
       note(adapter.notes);

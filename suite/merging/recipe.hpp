@@ -125,18 +125,17 @@ struct Report {
 struct Load {
   double read = 0, written = 0, memory = 0, flops = 0;
 };
-/// What the merged model of a recipe that makes no adapter takes each of so many ranks, about. Reads little
-/// but headers. Throws InputError.
+/// What the merged model takes each of so many ranks, about. Reads little but headers. Throws InputError.
 std::vector<Load> loads(const Recipe& recipe, int ranks);
 
 /// How a merge is carried out.
 struct Making {
   std::string made_by;          ///< the first line of merge.toml, and what computed: another starts anew
-  Team team = {};               ///< that keeps apart; an adapter is made by one rank
+  Team team = {};               ///< that keeps apart
   std::function<void()> go_on;  ///< called all the while; may throw Interrupted
   std::function<void()> look;   ///< called at the end, while the inputs are still mapped
   std::function<void(double share)> see;  ///< how far this rank is, from 0 to 1
-  /// Called by the first rank before all else of a whole model, with what each is to do; or none.
+  /// Called by the first rank before all else, with what each is to do; or none.
   std::function<void(const std::vector<Load>&)> plan;
 };
 

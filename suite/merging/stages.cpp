@@ -267,6 +267,22 @@ void Stage::add_to_theta0(std::int64_t begin, const at::Tensor& tau, const Write
   }
 }
 
+/// λτ of the numbers begin … of what a method made.
+void Stage::scale(std::int64_t begin, const at::Tensor& tau, const Write& write) const {
+  const auto& tensors = vectors_->tensors();
+  const auto index_of = [&](const std::string& name) {
+    const auto place =
+        std::find_if(tensors.begin(), tensors.end(), [&](const auto& each) { return each.name == name; });
+    return static_cast<std::size_t>(place - tensors.begin());
+  };
+  vectors_->each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
+    at::Tensor buffer;
+    write(name, from,
+          is_of_models_ ? at::sub(part, start_.numbers(name, from, part.numel(), buffer).to(at::kFloat))
+                        : at::mul(part, lambdas_[index_of(name)]));
+  });
+}
+
 std::vector<Stage::Share::Piece> Stage::pieces() const {
   // Small tensors together, so that a piece's own cost does not count; what is longer is cut where it may be.
   constexpr std::int64_t together = std::int64_t{1} << 20, longest = std::int64_t{1} << 25;
@@ -335,7 +351,11 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const
   return shares;
 }
 
-Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write) const {
+Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write,
+                    Gives gives) const {
+  const auto put = [&](std::int64_t begin, const at::Tensor& tau) {
+    gives == Gives::model ? add_to_theta0(begin, tau, write) : scale(begin, tau, write);
+  };
   // A team of threads a stretch takes longer than the stretch; factors of matrices have a use for one.
   const OneThread alone(share.flops == 0);
   std::int64_t nonzero = under_way.team().rank() == 0 ? under_way.nonzero(number) : 0;
@@ -344,9 +364,7 @@ Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way,
   for (const auto& piece : share.pieces) {
     const auto& run = runs_[piece.run];
     const PartOfVectors part(*vectors_, piece.tensors);
-    const auto merged = run.method->merge(
-        part, run.parameters.weights,
-        Sink([&](std::int64_t begin, const at::Tensor& tau) { add_to_theta0(begin, tau, write); }));
+    const auto merged = run.method->merge(part, run.parameters.weights, Sink(put));
     const auto count = std::llround(merged.density * length(part));
     nonzero += count;
     visited += merged.passes * length(part);
@@ -366,7 +384,7 @@ Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way,
     };
     const Sink sink(
         [&](std::int64_t begin, const at::Tensor& tau) {
-          add_to_theta0(begin, tau, write);
+          put(begin, tau);
           if (!goes_on) return;
           if (begin != written.end() || written.count >= at_least) finish();
           if (written.count == 0) written.begin = begin;
@@ -385,26 +403,6 @@ Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way,
   const auto totals = under_way.team().sums({nonzero, std::llround(visited)});
   const auto all = std::max(1.0, length(*vectors_));
   return {static_cast<double>(totals[0]) / all, static_cast<double>(totals[1]) / all};
-}
-
-void Stage::merge_vectors(const Write& write) const {
-  std::map<std::string, double> lambda;
-  for (std::size_t i = 0; i < lambdas_.size(); ++i) lambda[vectors_->tensors()[i].name] = lambdas_[i];
-  const auto put = [&](const std::string& name, std::int64_t from, const at::Tensor& numbers) {
-    at::Tensor buffer;
-    write(name, from,
-          is_of_models_ ? at::sub(numbers, start_.numbers(name, from, numbers.numel(), buffer).to(at::kFloat))
-                        : at::mul(numbers, lambda.at(name)));
-  };
-  for (const auto& run : runs_) {
-    const auto& all = vectors_->tensors();
-    const auto at = [&](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
-    const PartOfVectors part(*vectors_, {at(run.begin), at(run.end)});
-    if (part.length() == 0) continue;
-    run.method->merge(part, run.parameters.weights, Sink([&](std::int64_t begin, const at::Tensor& tau) {
-                        vectors_->each_part(begin, tau, put);
-                      }));
-  }
 }
 
 bool Stage::is_tensor_by_tensor() const {

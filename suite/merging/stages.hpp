@@ -62,11 +62,12 @@ class Stage {
   };
   /// The shares of so many ranks, which have about as much to do, of what `left` says is left of a range.
   std::vector<Share> shares(int ranks, const Sink::Left& left) const;
-  /// `write(tensor's name, its first number, numbers)`: merged numbers of the rank's share, float32.
-  /// Collective.
-  Merged merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write) const;
-  /// λτ, the merged model less θ0, whole, in the same way.
-  void merge_vectors(const Write& write) const;
+  /// What a merge gives: the merged model, or λτ, what it has more than θ0.
+  enum class Gives { model, vector };
+  /// `write(tensor's name, its first number, numbers)`: numbers of the rank's share, float32. `number`: the
+  /// stage's own, in the journal. Collective.
+  Merged merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write,
+               Gives gives = Gives::model) const;
   /// Whether λτ of a tensor can be made without the other tensors.
   bool is_tensor_by_tensor() const;
   /// λτ of the i-th tensor of the vectors, flat, float32, where it can.
@@ -88,6 +89,7 @@ class Stage {
 
   std::vector<Share::Piece> pieces() const;
   void add_to_theta0(std::int64_t begin, const at::Tensor& tau, const Write& write) const;
+  void scale(std::int64_t begin, const at::Tensor& tau, const Write& write) const;
   void require_one_vector() const;
   void require_takes_adapter(const Recipe::Source& source) const;
   void plan();

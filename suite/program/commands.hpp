@@ -74,8 +74,8 @@ struct ExtractOptions {
   std::string dtype = "float32";
 };
 
-/// Writes the difference of a model from its base as a LoRA adapter. One process.
-int extract(const ExtractOptions& options);
+/// Writes the difference of a model from its base as a LoRA adapter. Collective: every rank of the launch.
+int extract(int& argc, char**& argv, const ExtractOptions& options);
 
 struct DiffOptions {
   std::filesystem::path a, b;

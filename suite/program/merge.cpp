@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // taugrid merge: recipe → folder, and taugrid extract, which is one of a model and its base. A launcher's
-// ranks share out a merge; without one, MPI is not started. What it took is printed.
+// ranks share it out; without one, MPI is not started. What it took is printed.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/core.h>
@@ -169,7 +169,7 @@ void carry_out_for_user(const std::function<void()>& work) try {
 }
 
 int carried_out_alone(const std::function<merging::Recipe()>& read, const char* command,
-                      const std::filesystem::path& bench = {}) try {
+                      const std::filesystem::path& bench) try {
   catch_signals();
   carry_out_for_user([&] { carry_out(read, command, stop, nullptr, bench); });
   return 0;
@@ -183,24 +183,27 @@ bool has_launcher() {
   return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr || std::getenv("PMIX_RANK") != nullptr;
 }
 
-}  // namespace
-
-int merge(int& argc, char**& argv, const MergeOptions& options) {
-  const auto read = [&] { return merging::Recipe::read(options.recipe, options.out); };
-  if (!has_launcher()) return carried_out_alone(read, "merge", options.bench);
+int carried_out(int& argc, char**& argv, const std::function<merging::Recipe()>& read, const char* command,
+                const std::filesystem::path& bench = {}) {
+  if (!has_launcher()) return carried_out_alone(read, command, bench);
   const char* threads = std::getenv("OMP_NUM_THREADS");
   comm::Runtime runtime(argc, argv, {.threads = threads != nullptr ? at::get_num_threads() : 1});
   return comm::run_guarded(runtime, [&] {
     runtime.check_launcher();
-    carry_out_for_user([&] { carry_out(read, "merge", runtime.stop(), &runtime.world(), options.bench); });
+    carry_out_for_user([&] { carry_out(read, command, runtime.stop(), &runtime.world(), bench); });
   });
+}
+
+}  // namespace
+
+int merge(int& argc, char**& argv, const MergeOptions& options) {
+  return carried_out(
+      argc, argv, [&] { return merging::Recipe::read(options.recipe, options.out); }, "merge", options.bench);
 }
 
 int plan_merge(const MergeOptions& options) {
   carry_out_for_user([&] {
     const auto recipe = merging::Recipe::read(options.recipe, options.out, /*needs_out=*/false);
-    if (recipe.adapter)
-      throw InputError(recipe.adapter->where + ": one rank makes an adapter; there is no plan of it");
     std::optional<plan::Together> storage;
     if (!options.bench.empty()) storage = plan::read_storage(options.bench);
     fmt::print("the busiest rank of a {} of {} models\n{:>7} {:>10} {:>10} {:>10} {:>10} {:>9}\n",
@@ -228,10 +231,11 @@ int plan_merge(const MergeOptions& options) {
   return 0;
 }
 
-int extract(const ExtractOptions& options) {
+int extract(int& argc, char**& argv, const ExtractOptions& options) {
   if (options.rank == 0 && options.share >= 1)
     throw InputError("extract: says neither --rank nor --share below 1; expected one of them, or both");
-  return carried_out_alone(
+  return carried_out(
+      argc, argv,
       [&] {
         return merging::Recipe::extraction(options.base, options.model, options.out, options.rank,
                                            options.share, options.dtype);

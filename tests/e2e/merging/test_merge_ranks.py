@@ -14,7 +14,7 @@ from pathlib import Path
 import launch
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from test_merge_folders import Tensors, write
 
 # What methods need beside their defaults, to have cuts, drops and factors; and how many models some take.
@@ -326,13 +326,96 @@ def test_a_full_disk_ends_all_and_keeps_nothing(tmp_path: Path) -> None:
         subprocess.run(["umount", "--lazy", disk], check=True)  # ranks that were ended may hold files for a moment
 
 
-def test_an_adapter_is_made_by_one_rank(folder: Path, tmp_path: Path) -> None:
-    for name in ("base", *(f"m{t}" for t in range(3))):
-        (tmp_path / name).symlink_to(folder / name)
-    path = recipe(tmp_path, "task_arithmetic", "", "out")
-    path.write_text(path.read_text() + "adapter = { rank = 2 }\n")
-    launch.complaint(launch.run(2, "merge", path), path, "adapter", "one rank")
-    assert not list(tmp_path.glob(".*.partial")) and os.listdir(tmp_path).count("out") == 0
+def layered(folder: Path, layers: int, width: int) -> Path:
+    """Three models that differ from their base in matrices and biases of layers, in a head, and in one parameter that
+    PEFT has no place for."""
+    draw = torch.Generator().manual_seed(1)
+    base = {"scale": torch.randn(width, generator=draw), "lm_head.weight": torch.randn(30, width, generator=draw)}
+    for i in range(layers):
+        base[f"layers.{i}.proj.weight"] = torch.randn(width, width // 2, generator=draw)
+        base[f"layers.{i}.proj.bias"] = torch.randn(width, generator=draw)
+    write(folder / "base", base)
+    for t in range(3):
+        write(folder / f"m{t}", {name: x + torch.round(torch.randn(x.shape, generator=draw) * 2) / 16
+                                 for name, x in base.items()})  # fmt: skip
+    return folder
+
+
+def to_adapter(folder: Path, method: str, parameters: str, rank: str, out: str) -> Path:
+    path = recipe(folder, method, parameters, out)
+    path.write_text(path.read_text() + f"adapter = {{ {rank} }}\n")
+    return path
+
+
+# One tensor after another; cuts of the whole vector; the models themselves; factors of matrices.
+TO_ADAPTERS = [("task_arithmetic", ""), ("ties", "density = 0.3"), ("slerp", "t = 0.3"), ("tsv_m", "")]
+
+
+@pytest.mark.parametrize(("method", "parameters"), TO_ADAPTERS)
+def test_any_number_of_ranks_gives_the_same_adapter(tmp_path: Path, method: str, parameters: str) -> None:
+    layered(tmp_path, layers=5, width=40)
+    outs = []
+    for ranks in (1, 2, 4):
+        path = to_adapter(tmp_path, method, parameters, "rank = 3", f"out{ranks}")
+        done = launch.run(ranks, "merge", path)
+        assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
+        assert "an adapter: 6 matrices of rank 3" in done.stdout and '"scale": differs' in done.stdout
+        assert ranks == 1 or f"{ranks} ranks: each reads" in done.stdout
+        outs.append(contents(tmp_path / f"out{ranks}"))
+        assert set(outs[0]) == {"adapter_config.json", "adapter_model.safetensors", "merge.toml"}
+    assert outs[1] == outs[0] and outs[2] == outs[0]
+
+
+def test_any_number_of_ranks_extracts_the_same(tmp_path: Path) -> None:
+    layered(tmp_path, layers=5, width=40)
+    for ranks in (1, 3):
+        folders = (tmp_path / name for name in ("base", "m0", f"out{ranks}"))
+        done = launch.run(ranks, "extract", *folders, "--share", "0.5")
+        assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "out1") == contents(tmp_path / "out3")
+
+
+@pytest.mark.parametrize("method", ["task_arithmetic", "ties"])
+def test_a_killed_adapter_goes_on_with_other_ranks(tmp_path: Path, method: str) -> None:
+    """What was factored is not factored again: zeros that are written in the place of one matrix' factors stay."""
+    layered(tmp_path, layers=24, width=600)
+    cut = "density = 0.3" if method == "ties" else ""
+    whole = to_adapter(tmp_path, method, cut, "rank = 2", "whole")
+    assert launch.run(1, "merge", whole).returncode == 0
+    making = tmp_path / ".out.partial/.making"
+    job = launch.start(2, "merge", to_adapter(tmp_path, method, cut, "rank = 2", "out"))
+    assert launch.wait_until(lambda: len(list(making.glob("factors.*.safetensors"))) >= 3, job)
+    launch.kill_all(job)
+    finished = sorted(making.glob("factors.*.safetensors"))
+    assert len(finished) < 24 and not (tmp_path / "out").exists()
+    factors = load_file(finished[0])
+    number = int(finished[0].name.split(".")[1])
+    save_file(factors | {"a": torch.zeros_like(factors["a"])}, finished[0])
+    done = launch.run(3, "merge", tmp_path / "out.toml")
+    assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
+    name = sorted(load_file(tmp_path / "base/model.safetensors"))[number].removesuffix("weight")
+    out, expected = (load_file(tmp_path / f"{name}/adapter_model.safetensors") for name in ("out", "whole"))
+    changed = {key for key, x in out.items() if not torch.equal(x, expected[key])}
+    assert changed == {f"base_model.model.{name}lora_A.weight"} and set(out) == set(expected)
+    assert not list((tmp_path / "out").glob(".[fmv]*"))  # neither journals nor factors
+
+
+def test_the_plan_of_an_adapter(tmp_path: Path) -> None:
+    layered(tmp_path, layers=16, width=300)
+    numbers = 16 * 300 * 151 + 31 * 300
+    for method, kept in (("task_arithmetic", 0), ("ties", 4)):
+        path = to_adapter(tmp_path, method, "", "rank = 2", method)
+        done = launch.run(1, "merge", path, "--plan", "1,4")
+        assert done.returncode == 0, done.stderr
+        rows = {int(row[0]): row for row in map(str.split, done.stdout.splitlines()) if row[0].isdigit()}
+        least = (4 * 4 + kept) * numbers / 1e6  # θ0 and three models; λτ as it was kept
+        assert rows[1][2] == rows[1][4] == rows[1][6] == "MB"
+        assert least < float(rows[1][1]) < 4 * least  # ties goes through them several times
+        assert float(rows[4][1]) < 0.5 * float(rows[1][1]) and float(rows[4][7]) < 0.3 * float(rows[1][7])
+        done = launch.run(1, "merge", path)
+        assert done.returncode == 0, done.stderr
+        measured = 2**20 * int(re.search(r"anonymous memory (\d+) MiB", done.stdout)[1])  # type: ignore[index]
+        assert measured < 1.5e6 * float(rows[1][5]) + 40e6
 
 
 def sparse_llama(folder: Path, layers: int, width: int, inner: int, rows: int, kv: int) -> Path:
