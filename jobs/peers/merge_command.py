@@ -154,6 +154,7 @@ def write_recipe(folder: Path, case: Case) -> Path:
 
 def run(command: list[str | Path], environment: dict[str, str]) -> Cost:
     """Raises RuntimeError with what the process wrote where it fails."""
+    os.sync()  # what an earlier process wrote reaches the disk in its own time
     with tempfile.TemporaryFile("w+") as log:
         began = time.monotonic()
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)

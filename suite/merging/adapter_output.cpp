@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -79,13 +80,13 @@ class Writing {
     go_on_ = &go_on;
     if (unfinished != nullptr) lay_out(*unfinished);
     team_.wait_for_all("layout of the adapter's folder");
-    const auto visited = [this] { return std::llround(stage_.vectors().passes() * length()); };
     if (!stage_.is_tensor_by_tensor()) keep_vectors();
     factor(making.see);
     team_.wait_for_all("factors of the adapter");
     if (team_.rank() == 0) put_together();
-    const auto sums = team_.sums({visited(), std::llround(written_)});
-    output_.merged.passes = static_cast<double>(sums[0]) / length();
+    const auto sums =
+        team_.sums({std::llround(stage_.vectors().passes() * length()), std::llround(written_)});
+    if (stage_.is_tensor_by_tensor()) output_.merged.passes = static_cast<double>(sums[0]) / length();
     output_.written = static_cast<double>(sums[1]);
     return std::move(output_);
   }
@@ -169,17 +170,20 @@ class Writing {
     UnderWay under_way(team_, folder_, {stage_.vectors().length()}, [&] { file.flush(); });
     const auto shares = stage_.shares(team_.size(), [&](Range range) { return under_way.left(0, range); });
     std::set<std::string> written;
+    std::mutex mutex;
     try {
-      stage_.merge(
+      const auto merged = stage_.merge(
           shares[static_cast<std::size_t>(team_.rank())], 0, under_way,
           [&](const std::string& name, std::int64_t from, const at::Tensor& tau) {
             (*go_on_)();
+            const std::lock_guard lock(mutex);
             if (!written.contains(name) && !tau.any().item<bool>()) return;
             written.insert(name);
             file.write(name, from, tau);
             written_ += static_cast<double>(tau.nbytes());
           },
           Stage::Gives::vector);
+      output_.merged.passes = merged.passes;
     } catch (const Interrupted&) {
       under_way.settle();
       throw;

@@ -100,6 +100,14 @@ CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::v
   }
 }
 
+std::unique_ptr<CheckpointVectors> CheckpointVectors::again(std::function<void()> go_on) const {
+  auto other = std::make_unique<CheckpointVectors>(*this);
+  other->go_on_ = std::move(go_on);
+  other->sum_.reset();
+  other->start_of_sum_.reset();
+  return other;
+}
+
 at::Tensor CheckpointVectors::start(const NamedTensor& tensor, std::int64_t from, std::int64_t count,
                                     at::Tensor& buffer) const {
   if (!from_zero_) return start_.numbers(tensor.name, from, count, buffer);
@@ -138,12 +146,12 @@ bool CheckpointVectors::are_bfloat16(const std::string& name, const Weights& mod
 
 void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                                  const Visitor& visitor) const {
-  const auto size = std::min(stretch(which.size(), align), range.count);
+  const auto size = std::min(stretch(which.size(), align, from_files), range.count);
   const auto memory = at::empty({static_cast<std::int64_t>(which.size()) + 1, size}, at::kFloat);
   std::vector<at::Tensor> stretches(which.size());
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     const auto n = std::min(size, range.end() - begin);
-    come_to_ += share_ * static_cast<double>(n) * static_cast<double>(which.size());
+    *come_to_ += share_ * static_cast<double>(n) * static_cast<double>(which.size());
     go_on_();
     each_tensor({begin, n}, [&](const NamedTensor& tensor, Range part) {
       // One copy of θ0 and one of a model at a time, gone before the visitor begins: a stretch may be a whole
@@ -228,7 +236,7 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
         as_they_are = theta[i].scalar_type() == at::kFloat;
       }
       if (!as_they_are) return TaskVectors::do_visit_stretches(which, part, visitor, share);
-      come_to_ += share * static_cast<double>(part.count) * static_cast<double>(which.size());
+      *come_to_ += share * static_cast<double>(part.count) * static_cast<double>(which.size());
       if (visitor(part.begin, {theta, start})) return;
       for (std::size_t i = 0; i < which.size(); ++i) {
         if (!at::isfinite(theta[i] - start).all().item<bool>())
@@ -258,12 +266,23 @@ void CheckpointVectors::add_to_theta0(
     std::int64_t begin, const at::Tensor& tau, double lambda,
     const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const {
   at::Tensor buffer;
+  const auto memory = [](at::Tensor& kept, std::int64_t count) {
+    if (!kept.defined() || kept.numel() < count) kept = at::empty({count}, at::kFloat);
+    return kept.narrow(0, 0, count);
+  };
   each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& vector) {
-    auto sum = from_zero_
-                   ? at::mul(vector, lambda)
-                   : at::add(as_float(start_.numbers(name, from, vector.numel(), buffer)), vector, lambda);
-    if (name.ends_with("running_var"))
-      sum.clamp_min_(0);  // a sum of batch norm's statistics: still variances
+    const auto count = vector.numel();
+    at::Tensor sum = vector;
+    if (from_zero_) {
+      if (lambda != 1) sum = memory(sum_, count).copy_(vector).mul_(lambda);
+    } else {
+      const auto there = start_.numbers(name, from, count, buffer);
+      const bool is_float = there.scalar_type() == at::kFloat;
+      at::add_out(sum = memory(sum_, count), is_float ? there : as_float(there, memory(start_of_sum_, count)),
+                  vector, lambda);
+    }
+    // A sum of batch norm's statistics: still variances.
+    if (name.ends_with("running_var")) sum = sum.clamp_min(0);
     see(name, from, sum);
   });
 }

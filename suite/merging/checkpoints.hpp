@@ -4,8 +4,10 @@
 // tensors are all that is asked of them. Files are mapped; a visit holds one stretch of each vector.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -48,8 +50,11 @@ class CheckpointVectors final : public TaskVectors {
   const MatchedTensors& matched() const { return matched_; }
 
   std::size_t side_by_side() const override { return side_by_side_on_files; }
+  bool has_start() const override { return !from_zero_; }
   /// Numbers of vectors that visits have come to so far; unlike visited(), it grows with each stretch.
-  double come_to() const { return come_to_; }
+  double come_to() const { return *come_to_; }
+  /// The same vectors for another thread. Its visits count in come_to() of both.
+  std::unique_ptr<CheckpointVectors> again(std::function<void()> go_on) const;
 
   /// Calls `see(tensor's name, its first number, numbers)` with the numbers begin … of τ of each tensor that
   /// they are in.
@@ -57,7 +62,7 @@ class CheckpointVectors final : public TaskVectors {
                  const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const;
 
   /// θ0 + λτ, or λτ where vectors lead from 0, of the numbers begin … of τ, in float32: `see(tensor's name,
-  /// its first number, numbers)` of each tensor that they are in.
+  /// its first number, numbers)` of each tensor that they are in. The numbers are good until it returns.
   void add_to_theta0(
       std::int64_t begin, const at::Tensor& tau, double lambda,
       const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const;
@@ -82,7 +87,9 @@ class CheckpointVectors final : public TaskVectors {
   const std::vector<Model>& models_;
   bool from_zero_;
   std::function<void()> go_on_;
-  mutable double come_to_ = 0, share_ = 1;  ///< of the numbers of a visit, those that its visitor looks at
+  mutable at::Tensor sum_, start_of_sum_;  ///< memory of add_to_theta0()
+  mutable double share_ = 1;               ///< of the numbers of a visit, those that its visitor looks at
+  std::shared_ptr<std::atomic<double>> come_to_ = std::make_shared<std::atomic<double>>(0);
   MatchedTensors matched_;
   std::vector<NamedTensor> tensors_;
 };

@@ -10,11 +10,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "kernels/weights/bfloat16.hpp"
 #include "suite/config/canonical.hpp"
@@ -385,7 +387,7 @@ class Output {
     behind_.emplace();
   }
 
-  /// Merged numbers of a tensor, from `begin` on, which may not change from here on.
+  /// Merged numbers of a tensor, from `begin` on. Several threads may call it.
   void write(const Stage& stage, const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
     put(stage, name, begin, numbers, /*merged=*/true);
     const auto [first, last] = stage.vectors().matched().doubles.equal_range(name);
@@ -398,11 +400,11 @@ class Output {
     std::set<std::string> merged(matched.merged.begin(), matched.merged.end());
     for (const auto& [other, name] : matched.doubles) merged.insert(name);
     std::size_t piece = 0;
+    at::Tensor buffer;
     for (const auto& [name, info] : stage.start().tensors()) {
       const auto count = c10::multiply_integers(info.shape);
       for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += at_once) {
         if (!team.is_mine(piece++)) continue;
-        at::Tensor buffer;  // a new one each time: it is written later
         put(stage, name, begin, stage.start().numbers(name, begin, std::min(at_once, count - begin), buffer),
             /*merged=*/false);
       }
@@ -486,7 +488,7 @@ class Output {
       finite = weights::narrow(plain.const_data_ptr<float>(),
                                static_cast<std::uint16_t*>(written.mutable_data_ptr()), plain.numel());
     } else {
-      written = numbers.to(type);
+      written = numbers.to(type, /*non_blocking=*/false, /*copy=*/true);
       if (merged || type != numbers.scalar_type())
         finite = std::isfinite(written.sum(at::kDouble).item<double>());
     }
@@ -506,7 +508,7 @@ class Output {
   std::list<store::SharedSafetensors> writers_;
   std::optional<store::WriteBehind> behind_;  // uses the writers
   std::map<Key, Place> places_;
-  std::int64_t written_ = 0;
+  std::atomic<std::int64_t> written_ = 0;
 };
 
 /// The base's configuration as the merged model's: the type in which weights are loaded, of slices how many
@@ -925,7 +927,8 @@ Report merge(const Recipe& recipe, const Making& making) {
   const auto vocabulary = recipe.tokenizer ? std::make_unique<Vocabulary>(recipe) : nullptr;
   std::vector<std::unique_ptr<Stage>> stages;
   Stand stand;
-  const std::function<void()> go_on = [&] {
+  const std::function<void()> go_on = [&, first_thread = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() != first_thread) return;  // it asks for all
     making.go_on();
     if (stand.planned == 0) return;
     double come_to = 0;

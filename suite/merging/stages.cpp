@@ -4,12 +4,18 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
+#include <mutex>
 #include <set>
+#include <thread>
 
+#include "kernels/weights/backend.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/layers.hpp"
 #include "suite/merging/matrices/dealt_tensors.hpp"
@@ -42,6 +48,16 @@ class OneThread {
  private:
   int before_;
 };
+
+/// How many threads merge a share's pieces. A team of threads a stretch takes longer than the stretch, while
+/// factors of matrices have a use for one.
+std::size_t threads_for(const Stage::Share& share) {
+  constexpr double least = 1 << 22;  // numbers that a thread goes through, so that its start does not count
+  if (share.flops > 0 || weights::backend().host != "Serial") return 1;
+  const auto wanted = std::min({static_cast<double>(at::get_num_threads()), share.visits / least,
+                                static_cast<double>(share.pieces.size())});
+  return static_cast<std::size_t>(std::max(1.0, wanted));
+}
 
 }  // namespace
 
@@ -249,8 +265,14 @@ void Stage::require_one_vector() const {
       recipe_.method_name));
 }
 
-void Stage::add_to_theta0(std::int64_t begin, const at::Tensor& tau, const Write& write) const {
-  const auto& tensors = vectors_->tensors();
+void Stage::put(const CheckpointVectors& vectors, Gives gives, std::int64_t begin, const at::Tensor& tau,
+                const Write& write) const {
+  gives == Gives::model ? add_to_theta0(vectors, begin, tau, write) : scale(vectors, begin, tau, write);
+}
+
+void Stage::add_to_theta0(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau,
+                          const Write& write) const {
+  const auto& tensors = vectors.tensors();
   const auto end = begin + tau.numel();
   auto first =
       std::upper_bound(tensors.begin(), tensors.end(), begin,
@@ -262,20 +284,20 @@ void Stage::add_to_theta0(std::int64_t begin, const at::Tensor& tau, const Write
            lambdas_[static_cast<std::size_t>(first - tensors.begin())] == lambda)
       ++first;
     const auto until = first == tensors.end() ? end : std::min(end, first->range.begin);
-    vectors_->add_to_theta0(at, tau.narrow(0, at - begin, until - at), lambda, write);
+    vectors.add_to_theta0(at, tau.narrow(0, at - begin, until - at), lambda, write);
     at = until;
   }
 }
 
-/// λτ of the numbers begin … of what a method made.
-void Stage::scale(std::int64_t begin, const at::Tensor& tau, const Write& write) const {
-  const auto& tensors = vectors_->tensors();
+void Stage::scale(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau,
+                  const Write& write) const {
+  const auto& tensors = vectors.tensors();
   const auto index_of = [&](const std::string& name) {
     const auto place =
         std::find_if(tensors.begin(), tensors.end(), [&](const auto& each) { return each.name == name; });
     return static_cast<std::size_t>(place - tensors.begin());
   };
-  vectors_->each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
+  vectors.each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
     at::Tensor buffer;
     write(name, from,
           is_of_models_ ? at::sub(part, start_.numbers(name, from, part.numel(), buffer).to(at::kFloat))
@@ -316,7 +338,8 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const
     return work.passes * static_cast<double>(count) * static_cast<double>(numbers);
   };
   const auto memory = [&](const MergeWork& work) {  // stretches of all vectors, of θ0 and of τ
-    const auto at_once = std::max(work.at_once, static_cast<double>(TaskVectors::stretch(count, 1)));
+    const auto at_once =
+        std::max(work.at_once, static_cast<double>(TaskVectors::stretch(count, 1, TaskVectors::from_files)));
     return work.bytes + sizeof(float) * static_cast<double>(count + 2) * at_once;
   };
   auto all = pieces();
@@ -351,25 +374,59 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const
   return shares;
 }
 
+Stage::Seen Stage::merge_pieces(const Share& share, std::size_t threads, std::size_t number,
+                                UnderWay& under_way, const Write& write, Gives gives) const {
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> is_over = false;
+  std::mutex mutex;  // of all that follows
+  std::exception_ptr failure;
+  Seen seen;
+  const auto merge_some = [&](const CheckpointVectors& vectors) {
+    try {
+      for (auto i = next++; i < share.pieces.size(); i = next++) {
+        const auto& piece = share.pieces[i];
+        const auto& run = runs_[piece.run];
+        const PartOfVectors part(vectors, piece.tensors);
+        const auto merged = run.method->merge(
+            part, run.parameters.weights,
+            Sink([&](std::int64_t begin, const at::Tensor& tau) { put(vectors, gives, begin, tau, write); }));
+        const auto length = static_cast<double>(part.length());
+        const auto count = std::llround(merged.density * length);
+        const std::lock_guard lock(mutex);
+        seen.nonzero += count;
+        seen.visited += merged.passes * length;
+        under_way.finish(number, piece.range(), count);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+      is_over = true;
+    }
+  };
+  struct AnotherFailed {};
+  const auto go_on = [&] {
+    if (is_over) throw AnotherFailed();
+  };
+  std::vector<std::jthread> others;
+  for (std::size_t k = 1; k < threads; ++k)
+    others.emplace_back([&, own = vectors_->again(go_on)] {
+      const at::NoGradGuard no_grad;
+      at::set_num_threads(1);
+      merge_some(*own);
+    });
+  merge_some(*vectors_);
+  others.clear();  // waits
+  if (failure) std::rethrow_exception(failure);
+  return seen;
+}
+
 Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write,
                     Gives gives) const {
-  const auto put = [&](std::int64_t begin, const at::Tensor& tau) {
-    gives == Gives::model ? add_to_theta0(begin, tau, write) : scale(begin, tau, write);
-  };
-  // A team of threads a stretch takes longer than the stretch; factors of matrices have a use for one.
-  const OneThread alone(share.flops == 0);
-  std::int64_t nonzero = under_way.team().rank() == 0 ? under_way.nonzero(number) : 0;
-  double visited = 0;
   const auto length = [](const TaskVectors& vectors) { return static_cast<double>(vectors.length()); };
-  for (const auto& piece : share.pieces) {
-    const auto& run = runs_[piece.run];
-    const PartOfVectors part(*vectors_, piece.tensors);
-    const auto merged = run.method->merge(part, run.parameters.weights, Sink(put));
-    const auto count = std::llround(merged.density * length(part));
-    nonzero += count;
-    visited += merged.passes * length(part);
-    under_way.finish(number, piece.range(), count);
-  }
+  const auto threads = threads_for(share);
+  const OneThread alone(share.flops == 0);
+  auto [nonzero, visited] = merge_pieces(share, threads, number, under_way, write, gives);
+  if (under_way.team().rank() == 0) nonzero += under_way.nonzero(number);
   for (const auto& run : runs_) {
     if (!run.method->spans_tensors() || vectors_->length() == 0) continue;
     const auto& method = *run.method;
@@ -384,7 +441,7 @@ Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way,
     };
     const Sink sink(
         [&](std::int64_t begin, const at::Tensor& tau) {
-          put(begin, tau);
+          put(*vectors_, gives, begin, tau, write);
           if (!goes_on) return;
           if (begin != written.end() || written.count >= at_least) finish();
           if (written.count == 0) written.begin = begin;

@@ -64,8 +64,9 @@ class Stage {
   std::vector<Share> shares(int ranks, const Sink::Left& left) const;
   /// What a merge gives: the merged model, or λτ, what it has more than θ0.
   enum class Gives { model, vector };
-  /// `write(tensor's name, its first number, numbers)`: numbers of the rank's share, float32. `number`: the
-  /// stage's own, in the journal. Collective.
+  /// `write(tensor's name, its first number, numbers)`: numbers of the rank's share, float32, which are good
+  /// until it returns; called by several threads at once. `number`: the stage's own, in the journal.
+  /// Collective.
   Merged merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write,
                Gives gives = Gives::model) const;
   /// Whether λτ of a tensor can be made without the other tensors.
@@ -88,8 +89,21 @@ class Stage {
   };
 
   std::vector<Share::Piece> pieces() const;
-  void add_to_theta0(std::int64_t begin, const at::Tensor& tau, const Write& write) const;
-  void scale(std::int64_t begin, const at::Tensor& tau, const Write& write) const;
+  /// Gives the numbers begin … that a method made of the vectors, which are a thread's own.
+  void put(const CheckpointVectors& vectors, Gives gives, std::int64_t begin, const at::Tensor& tau,
+           const Write& write) const;
+  void add_to_theta0(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau,
+                     const Write& write) const;
+  void scale(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau,
+             const Write& write) const;
+  /// Numbers of τ that are not zero, and of vectors that were gone through.
+  struct Seen {
+    std::int64_t nonzero = 0;
+    double visited = 0;
+  };
+  /// Merges a share's pieces by so many threads.
+  Seen merge_pieces(const Share& share, std::size_t threads, std::size_t number, UnderWay& under_way,
+                    const Write& write, Gives gives) const;
   void require_one_vector() const;
   void require_takes_adapter(const Recipe::Source& source) const;
   void plan();

@@ -16,10 +16,10 @@ std::vector<std::size_t> TaskVectors::all() const {
   return which;
 }
 
-std::int64_t TaskVectors::stretch(std::size_t vectors, std::int64_t align) {
-  constexpr std::size_t in_cache = std::size_t{1} << 18, least = std::size_t{1} << 12;
+std::int64_t TaskVectors::stretch(std::size_t vectors, std::int64_t align, std::int64_t together) {
+  constexpr std::int64_t least = std::int64_t{1} << 12;
   const auto wanted =
-      static_cast<std::int64_t>(std::max(least, in_cache / std::max<std::size_t>(1, vectors)));
+      std::max(least, together / std::max<std::int64_t>(1, static_cast<std::int64_t>(vectors)));
   return std::max<std::int64_t>(1, wanted / align) * align;
 }
 

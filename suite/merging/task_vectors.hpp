@@ -63,6 +63,8 @@ class TaskVectors {
   }
   /// How many vectors are read together faster than one after another: on files, since θ0 is read with them.
   virtual std::size_t side_by_side() const { return 1; }
+  /// Whether vectors lead from θ0; else from 0, and are the models themselves.
+  virtual bool has_start() const { return true; }
   /// 0, 1, …, T − 1.
   std::vector<std::size_t> all() const;
   /// How many numbers of vectors were gone through until now, here.
@@ -72,9 +74,11 @@ class TaskVectors {
     return static_cast<double>(visited_) / (static_cast<double>(count()) * static_cast<double>(length()));
   }
 
-  /// Numbers of a stretch of one of `vectors`, a multiple of `align`: all of them stay in the second cache,
-  /// and are long enough that a visit's own cost does not count.
-  static std::int64_t stretch(std::size_t vectors, std::int64_t align);
+  /// Numbers of all vectors that are seen at once, about: they stay in the second cache, and a visit's own
+  /// cost does not count. On files it has more of that, and the third cache will do.
+  static constexpr std::int64_t in_cache = std::int64_t{1} << 18, from_files = std::int64_t{1} << 19;
+  /// Numbers of a stretch of one of `vectors`, a multiple of `align`.
+  static std::int64_t stretch(std::size_t vectors, std::int64_t align, std::int64_t together = in_cache);
 
  protected:
   virtual void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
@@ -121,6 +125,7 @@ class PartOfVectors final : public TaskVectors {
   std::size_t count() const override { return whole_.count(); }
   const std::vector<NamedTensor>& tensors() const override { return tensors_; }
   std::size_t side_by_side() const override { return whole_.side_by_side(); }
+  bool has_start() const override { return whole_.has_start(); }
 
  private:
   void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,

@@ -9,7 +9,7 @@ namespace taugrid::store {
 WriteBehind::WriteBehind() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 void WriteBehind::put(SharedSafetensors& file, std::string name, std::int64_t begin, at::Tensor numbers) {
-  constexpr std::size_t most = std::size_t{16} << 20;
+  constexpr std::size_t most = std::size_t{1} << 22;
   const auto bytes = numbers.nbytes();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return queue_.empty() || bytes_ + bytes <= most || failure_; });

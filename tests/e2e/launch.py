@@ -38,11 +38,11 @@ def start(ranks: int, *arguments: str | Path) -> subprocess.Popen[str]:
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def run(ranks: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def run(ranks: int, *arguments: str | Path, threads: int = 1) -> subprocess.CompletedProcess[str]:
     """One rank starts without the launcher, as it may, and so in half of the time."""
     words = [PROGRAM, *map(str, arguments)] if ranks == 1 else command(ranks, *arguments)
-    return subprocess.run(words, env=environment(), text=True, stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=PATIENCE, check=False)
+    return subprocess.run(words, env=environment() | {"OMP_NUM_THREADS": str(threads)}, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
 
 
 @cache

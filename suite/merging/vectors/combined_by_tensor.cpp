@@ -12,7 +12,8 @@ namespace taugrid::merging {
 std::int64_t CombinedByTensor::run(const TaskVectors& vectors, const std::vector<double>& weights,
                                    const Sink& sink, const Team&) const {
   auto which = vectors.all();
-  if (of_models()) which.push_back(TaskVectors::theta0);
+  const bool adds_start = of_models() && vectors.has_start();  // else the vectors are the models
+  if (adds_start) which.push_back(TaskVectors::theta0);
   std::int64_t nonzero = 0;
   at::Tensor zeros;
   for (const auto& tensor : vectors.tensors()) {
@@ -22,8 +23,7 @@ std::int64_t CombinedByTensor::run(const TaskVectors& vectors, const std::vector
       sum.add(begin - range.begin, {x});
     });
     const auto gram = sum.gram();
-    const auto alpha =
-        (of_models() ? factors_of_models(gram, weights) : factors(gram, weights)).view({1, -1});
+    const auto alpha = (adds_start ? factors_of_models(gram, weights) : factors(gram, weights)).view({1, -1});
     vectors.visit(which, range, 1, [&](std::int64_t begin, std::span<const at::Tensor> x) {
       if (rounds_products()) {
         weights::MergeRule rule;

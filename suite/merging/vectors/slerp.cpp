@@ -117,7 +117,7 @@ class NuSlerpAlong final : public VectorMethod {
                    const Team&) const override {
     const double t = second_share(w);
     auto which = vectors.all();
-    if (of_models_) which.push_back(TaskVectors::theta0);
+    if (of_models_ && vectors.has_start()) which.push_back(TaskVectors::theta0);
     std::int64_t nonzero = 0;
     for (const auto& tensor : vectors.tensors()) {
       if (tensor.range.count == 0) continue;

@@ -298,13 +298,26 @@ def test_what_is_in_the_way_stays(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / ".out.partial/theirs").read_text() == "kept" and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
-def test_nan_that_one_rank_meets_ends_all(folder: Path, tmp_path: Path, ranks: int) -> None:
-    models(tmp_path, layers=40, width=300)
+@pytest.mark.parametrize(("method", "parameters"), [
+    ("task_arithmetic", ""), ("ties", 'density = 0.3, scope = "tensor"'), ("dare_ties", "density = 0.5"),
+    ("slerp", "t = 0.3"),
+])  # fmt: skip
+def test_threads_of_one_process_make_the_same_bytes(slow: Path, tmp_path: Path, method: str, parameters: str) -> None:
+    folder = linked(slow, tmp_path)
+    for threads in (1, 4):
+        done = launch.run(1, "merge", recipe(folder, method, parameters, f"out{threads}"), threads=threads)
+        assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
+    assert contents(folder / "out1") == contents(folder / "out4")
+
+
+@pytest.mark.parametrize(("ranks", "threads"), [(1, 1), (4, 1), (1, 4)])
+def test_nan_that_one_meets_ends_all(folder: Path, tmp_path: Path, ranks: int, threads: int) -> None:
+    models(tmp_path, layers=40, width=600 if threads > 1 else 300)
     bad = load_file(tmp_path / "m1/model.safetensors")
     bad["layers.17.w"][3, 3] = torch.nan
     write(tmp_path / "m1", bad)
-    done = launch.run(ranks, "merge", recipe(tmp_path, "ties", 'density = 0.3, scope = "tensor"', "out"))
+    path = recipe(tmp_path, "ties", 'density = 0.3, scope = "tensor"', "out")
+    done = launch.run(ranks, "merge", path, threads=threads)
     launch.complaint(done, "m1", "layers.17.w", "NaN")
     assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".*.partial"))
 
