@@ -20,4 +20,9 @@ void Sink::put(std::int64_t begin, const at::Tensor& tau) const {
   see_(begin, tau);
 }
 
+void Sink::put(const at::Tensor& tau, const Counted& counted) const {
+  put(counted.range.begin, tau);
+  if (journal_ != nullptr) journal_->finish(counted);
+}
+
 }  // namespace taugrid::merging

@@ -49,6 +49,34 @@ class OneThread {
   int before_;
 };
 
+/// The journal of a stage whose numbers come stretch by stretch.
+class OfStage final : public Sink::Journal {
+ public:
+  OfStage(UnderWay& under_way, std::size_t number) : under_way_(under_way), number_(number) {}
+
+  std::vector<Range> left(Range range) const override { return under_way_.left(number_, range); }
+  std::vector<Counted> earlier() const override { return under_way_.earlier(number_); }
+  void finish(const Counted& counted) override {
+    constexpr std::int64_t at_least = std::int64_t{1} << 22;  // numbers of a line
+    if (counted.range.begin != last_.range.end() || last_.range.count >= at_least) settle();
+    if (last_.range.count == 0) last_.range.begin = counted.range.begin;
+    last_.range.count += counted.range.count;
+    last_.nonzero += counted.nonzero;
+    last_.undecided += counted.undecided;
+    last_.balance += counted.balance;
+  }
+  /// What was finished is handed on.
+  void settle() {
+    if (last_.range.count > 0) under_way_.finish(number_, last_);
+    last_ = {};
+  }
+
+ private:
+  UnderWay& under_way_;
+  std::size_t number_;
+  Counted last_;  ///< that is not handed on yet
+};
+
 /// How many threads merge a share's pieces. A team of threads a stretch takes longer than the stretch, while
 /// factors of matrices have a use for one.
 std::size_t threads_for(const Stage::Share& share) {
@@ -332,7 +360,7 @@ std::vector<Stage::Share::Piece> Stage::pieces() const {
   return all;
 }
 
-std::vector<Stage::Share> Stage::shares(int ranks, const Sink::Left& left) const {
+std::vector<Stage::Share> Stage::shares(int ranks, const Left& left) const {
   const auto count = vectors_->count();
   const auto visits = [&](const MergeWork& work, std::int64_t numbers) {
     return work.passes * static_cast<double>(count) * static_cast<double>(numbers);
@@ -395,7 +423,7 @@ Stage::Seen Stage::merge_pieces(const Share& share, std::size_t threads, std::si
         const std::lock_guard lock(mutex);
         seen.nonzero += count;
         seen.visited += merged.passes * length;
-        under_way.finish(number, piece.range(), count);
+        under_way.finish(number, {piece.range(), count});
       }
     } catch (...) {
       const std::lock_guard lock(mutex);
@@ -426,31 +454,19 @@ Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way,
   const auto threads = threads_for(share);
   const OneThread alone(share.flops == 0);
   auto [nonzero, visited] = merge_pieces(share, threads, number, under_way, write, gives);
-  if (under_way.team().rank() == 0) nonzero += under_way.nonzero(number);
+  if (under_way.team().rank() == 0)
+    for (const auto& part : under_way.earlier(number)) nonzero += part.nonzero;
   for (const auto& run : runs_) {
     if (!run.method->spans_tensors() || vectors_->length() == 0) continue;
     const auto& method = *run.method;
-    const bool goes_on = method.shares_places() && !method.puts_twice();
-    constexpr std::int64_t at_least = std::int64_t{1} << 22;
-    Range written{};
-    std::int64_t count = 0;  // of `written`, not zero
-    const auto finish = [&] {
-      if (written.count > 0) under_way.finish(number, written, count);
-      written = {};
-      count = 0;
+    const auto see = [&](std::int64_t begin, const at::Tensor& tau) {
+      put(*vectors_, gives, begin, tau, write);
     };
-    const Sink sink(
-        [&](std::int64_t begin, const at::Tensor& tau) {
-          put(*vectors_, gives, begin, tau, write);
-          if (!goes_on) return;
-          if (begin != written.end() || written.count >= at_least) finish();
-          if (written.count == 0) written.begin = begin;
-          written.count += tau.numel();
-          count += at::count_nonzero(tau).item<std::int64_t>();
-        },
-        [&](Range range) { return goes_on ? under_way.left(number, range) : std::vector<Range>{range}; });
-    const auto merged = method.merge(*vectors_, run.parameters.weights, sink, under_way.team());
-    finish();
+    OfStage journal(under_way, number);
+    const auto merged =
+        method.merge(*vectors_, run.parameters.weights,
+                     method.shares_places() ? Sink(see, journal) : Sink(see), under_way.team());
+    journal.settle();
     if (under_way.team().rank() > 0) continue;  // all ranks have the same
     nonzero += std::llround(merged.density * length(*vectors_));
     visited += merged.passes * length(*vectors_);

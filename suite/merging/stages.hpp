@@ -60,8 +60,10 @@ class Stage {
     double flops = 0;    ///< beside the visits
     double memory = 0;   ///< bytes that it holds at once
   };
-  /// The shares of so many ranks, which have about as much to do, of what `left` says is left of a range.
-  std::vector<Share> shares(int ranks, const Sink::Left& left) const;
+  /// The parts of a range that are to be made still.
+  using Left = std::function<std::vector<Range>(Range)>;
+  /// The shares of so many ranks, which have about as much to do, of what is left.
+  std::vector<Share> shares(int ranks, const Left& left) const;
   /// What a merge gives: the merged model, or λτ, what it has more than θ0.
   enum class Gives { model, vector };
   /// `write(tensor's name, its first number, numbers)`: numbers of the rank's share, float32, which are good

@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* prefix = ".finished.";
-constexpr std::size_t words = 4;  // of a line: stage, first number, numbers, how many are not zero
+// Of a line: stage, first number, numbers, how many are not zero, how many are undecided, the signs' balance.
+constexpr std::size_t words = 6;
 constexpr const char* whole = "end";
 
 std::vector<fs::path> journals_in(const fs::path& folder) {
@@ -63,13 +64,13 @@ UnderWay::UnderWay(const Team& team, const fs::path& folder, const std::vector<s
     if (read[i] < 0 || stage >= lengths.size() || range.begin < 0 || range.count <= 0 ||
         range.count > lengths[stage] - std::min(range.begin, lengths[stage]))
       continue;
-    finished_[stage].push_back({range, read[i + 3]});
+    finished_[stage].push_back({range, read[i + 3], read[i + 4], read[i + 5]});
   }
   for (auto& parts : finished_) {
     std::sort(parts.begin(), parts.end(),
-              [](const Part& a, const Part& b) { return a.range.begin < b.range.begin; });
+              [](const Counted& a, const Counted& b) { return a.range.begin < b.range.begin; });
     std::int64_t end = 0;
-    std::erase_if(parts, [&](const Part& part) {
+    std::erase_if(parts, [&](const Counted& part) {
       if (part.range.begin < end) return true;
       end = part.range.end();
       return false;
@@ -90,14 +91,10 @@ std::vector<Range> UnderWay::left(std::size_t stage, Range range) const {
   return parts;
 }
 
-std::int64_t UnderWay::nonzero(std::size_t stage) const {
-  return std::accumulate(finished_[stage].begin(), finished_[stage].end(), std::int64_t{0},
-                         [](std::int64_t sum, const Part& part) { return sum + part.nonzero; });
-}
-
-void UnderWay::finish(std::size_t stage, Range range, std::int64_t nonzero) {
+void UnderWay::finish(std::size_t stage, const Counted& counted) {
   constexpr auto at_least = std::chrono::seconds(2);  // between two journeys to the disk
-  lines_ += fmt::format("{} {} {} {} {}\n", stage, range.begin, range.count, nonzero, whole);
+  lines_ += fmt::format("{} {} {} {} {} {} {}\n", stage, counted.range.begin, counted.range.count,
+                        counted.nonzero, counted.undecided, counted.balance, whole);
   if (std::chrono::steady_clock::now() - settled_ > at_least) settle();
 }
 

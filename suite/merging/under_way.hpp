@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/range.hpp"
+#include "suite/merging/sink.hpp"
 #include "suite/merging/team.hpp"
 #include "suite/store/atomic_file.hpp"
 
@@ -28,26 +29,22 @@ class UnderWay {
   const Team& team() const { return team_; }
   /// The parts of a range of a stage's vectors that no earlier start has finished.
   std::vector<Range> left(std::size_t stage, Range range) const;
-  /// How many numbers of τ are not zero in what earlier starts have finished.
-  std::int64_t nonzero(std::size_t stage) const;
-  /// The range was written here, and has so many numbers that are not zero. It is in the journal when the
-  /// next one comes some seconds later, or settle().
-  void finish(std::size_t stage, Range range, std::int64_t nonzero);
+  /// What earlier starts have finished, by place, apart from each other.
+  const std::vector<Counted>& earlier(std::size_t stage) const { return finished_[stage]; }
+  /// The range was written here. It is in the journal when the next one comes some seconds later, or
+  /// settle().
+  void finish(std::size_t stage, const Counted& counted);
   /// What was finished is in the journal.
   void settle();
   /// Removes all ranks' journals from a folder that is finished; what stays is no harm. By one rank.
   static void remove_journals(const std::filesystem::path& folder);
 
  private:
-  struct Part {
-    Range range;
-    std::int64_t nonzero;
-  };
   Team team_;
   store::Journal journal_;
   std::function<void()> flush_;
-  std::vector<std::vector<Part>> finished_;  ///< of each stage, by place, apart from each other
-  std::string lines_;                        ///< that are not in the journal yet
+  std::vector<std::vector<Counted>> finished_;  ///< of each stage
+  std::string lines_;                           ///< that are not in the journal yet
   std::chrono::steady_clock::time_point settled_ = std::chrono::steady_clock::now();
 };
 

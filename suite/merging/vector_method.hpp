@@ -52,10 +52,8 @@ class VectorMethod : public Method {
   /// cut.
   virtual bool is_number_by_number() const { return false; }
   /// Whether, of a method that spans tensors, each rank of a team that keeps apart makes its own places
-  /// alone, and what is left of them (Sink::left).
+  /// alone, and what is left of them (Sink::left), and counts what it puts.
   virtual bool shares_places() const { return false; }
-  /// Whether numbers that were put may be put again.
-  virtual bool puts_twice() const { return false; }
 
   double passes(const Study& study, std::size_t count) const final;
   void count(Tally& tally, const std::string& regime, std::size_t models, std::size_t tasks) const final;

@@ -27,6 +27,12 @@ struct Found {
   std::int64_t nonzero = 0, undecided = 0, balance = 0;
   std::vector<weights::Undecided> parts = {};  ///< of stretches that have undecided places
 
+  void add(const Counted& counted, const weights::Undecided& part) {
+    nonzero += counted.nonzero;
+    undecided += counted.undecided;
+    balance += counted.balance;
+    if (counted.undecided > 0) parts.push_back(part);
+  }
   void count_together(const Team& team) {
     const auto sums = team.sums({nonzero, undecided, balance});
     nonzero = sums[0];
@@ -70,28 +76,30 @@ Range common(Range a, Range b) {
 
 /// Visits a range, part of one that is merged alike, and puts it into the sink stretch by stretch; of a team
 /// each rank makes its part of a stretch or, where numbers stay with who makes them, of all of `alike`.
-void pass(const TaskVectors& vectors, Range range, Range alike, const MergeRule& each, const Sink& sink,
-          const Team& team, Found& all) {
+/// `again`: numbers that were put before, here or in an earlier start.
+void pass(const TaskVectors& vectors, Range range, Range alike, bool again, const MergeRule& each,
+          const Sink& sink, const Team& team, Found& all) {
   at::Tensor memory;
   const auto visit = [&](Range part,
                          const std::function<at::Tensor(std::int64_t begin, std::int64_t n)>& place,
-                         const Sink::See& see) {
+                         const std::function<void(const at::Tensor& tau, const Counted& counted)>& see) {
     vectors.visit_stretches(vectors.all(), part, [&](std::int64_t begin, const weights::Stretches& tau) {
       auto out = place(begin, tau.x.front().numel());
       const auto count = weights::merge(each, begin, tau, out);
-      all.nonzero += count.nonzero;
-      all.undecided += count.undecided;
-      all.balance += count.balance;
-      if (count.undecided > 0) all.parts.push_back(count.part);
-      if (count.finite) see(begin, out);
+      const Counted counted{{begin, out.numel()}, count.nonzero, count.undecided, count.balance};
+      all.add(counted, count.part);
+      if (count.finite) see(out, counted);
       return count.finite;
     });
   };
   if (team.size() == 1 || team.keeps_apart()) {
-    for (const auto& part : sink.left(common(range, team.share_of(alike))))
+    const auto mine = common(range, team.share_of(alike));
+    for (const auto& part : again ? std::vector<Range>{mine} : sink.left(mine))
       visit(
           part, [&](std::int64_t begin, std::int64_t n) { return sink.place(begin, n, memory); },
-          [&](std::int64_t begin, const at::Tensor& tau) { sink.put(begin, tau); });
+          [&](const at::Tensor& tau, const Counted& counted) {
+            again ? sink.put(counted.range.begin, tau) : sink.put(tau, counted);
+          });
     return;
   }
   const auto share = std::min(Team::gathered_at_once, comm::rows_a_rank(range.count, team.size()));
@@ -101,7 +109,7 @@ void pass(const TaskVectors& vectors, Range range, Range alike, const MergeRule&
     visit(
         {first, std::min(range.end(), first + share) - first},
         [&](std::int64_t at, std::int64_t n) { return memory.narrow(0, at - first, n); },
-        [](std::int64_t, const at::Tensor&) {});
+        [](const at::Tensor&, const Counted&) {});
     sink.put(begin, team.gathered(memory).narrow(0, 0, std::min(share * team.size(), range.end() - begin)));
   }
 }
@@ -325,11 +333,11 @@ std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double
   std::vector<std::vector<weights::Cut>> cuts(ranges.size()), outliers(ranges.size());
   std::vector<std::optional<weights::Drop>> drops(ranges.size(), rule.drop);
   Found all;
-  const auto merge_part = [&](std::size_t r, Range part) {
+  const auto merge_part = [&](std::size_t r, Range part, bool again) {
     each.cut = cuts[r];
     each.outliers = outliers[r];
     each.drop = drops[r];
-    pass(vectors, part, ranges[r], each, sink, team, all);
+    pass(vectors, part, ranges[r], again, each, sink, team, all);
   };
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     if (keeps_norm) drops[r]->scale = scales_of(whole, ranges[r], team);
@@ -337,9 +345,15 @@ std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double
       cuts[r] = cuts_of(vectors, ranges[r], drops[r], &Ranks::kept, team);
       if (trim.gamma) outliers[r] = cuts_of(vectors, ranges[r], drops[r], &Ranks::outliers, team);
     }
-    merge_part(r, ranges[r]);
+    merge_part(r, ranges[r], /*again=*/false);
+  }
+  std::int64_t of_earlier = 0;  // which the caller counts
+  for (const auto& counted : majority ? sink.earlier() : std::vector<Counted>{}) {
+    of_earlier += counted.nonzero;
+    if (team.rank() == 0) all.add(counted, {counted.range, counted.nonzero});
   }
   all.count_together(team);
+  all.nonzero -= of_earlier;
   // The majority is that of the whole vector, whatever a share is of.
   if (!majority || all.undecided == 0 || all.balance > 0) return all.nonzero;
   each.vote = MergeRule::Vote::negative;
@@ -349,7 +363,7 @@ std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double
   all = {};
   std::span<const weights::Undecided> next = parts;
   for (std::size_t r = 0; r < ranges.size(); ++r)
-    each_range(next, ranges[r], [&](Range part) { merge_part(r, part); });
+    each_range(next, ranges[r], [&](Range part) { merge_part(r, part, /*again=*/true); });
   all.count_together(team);
   return nonzero + all.nonzero;
 }

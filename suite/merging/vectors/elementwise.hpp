@@ -66,7 +66,6 @@ class Elementwise final : public VectorMethod {
     return shares_places() && !majority && !trim.cuts() && !keeps_norm;
   }
   bool shares_places() const override { return is_shared(); }
-  bool puts_twice() const override { return majority; }
 
   std::optional<double> factor(std::size_t count) const override;
   std::shared_ptr<const VectorMethod> with(const std::string& parameter,

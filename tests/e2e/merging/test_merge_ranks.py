@@ -157,7 +157,8 @@ def test_a_killed_merge_goes_on_with_other_ranks(slow: Path, tmp_path: Path, bef
     assert job.returncode != 0 and not (folder / "out").exists()
     part = folder / ".out.partial/model.safetensors"
     file, lines = part.stat().st_ino, journals(folder).count("end")
-    (folder / ".out.partial/.finished.9").write_text("\n0 -5 3 3 end\n7 0 4 4 end\n0 0 99999999999 4 end\n0 1 2")
+    (folder / ".out.partial/.finished.9").write_text(
+        "\n0 -5 3 3 0 0 end\n7 0 4 4 0 0 end\n0 0 99999999999 4 0 0 end\n0 1 2")
     done = launch.run(after, "merge", recipe(folder, "tsv_m", "", "out"))
     assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
     assert contents(folder / "out") == contents(slow / "whole")
@@ -225,12 +226,17 @@ def place(file: Path, name: str) -> tuple[int, int]:
     return 8 + length + begin, 8 + length + end
 
 
-def test_what_the_journal_calls_finished_is_not_made_again(slow: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("zero_sign", "balance"), [("positive", 0), ("majority", 10**9), ("majority", -(10**9))])
+def test_what_the_journal_calls_finished_is_not_made_again(
+    slow: Path, tmp_path: Path, zero_sign: str, balance: int
+) -> None:
     """One tensor of a merge by cuts of the whole vector is said to be finished, with other bytes than it would get:
-    these stay, all others come, and the density counts what the journal says."""
+    these stay, all others come, and the density counts what the journal says. Where most places of the journal elected
+    −, those that cancel become − everywhere, and the tensor is made again."""
     folder = linked(slow, tmp_path)
-    method, parameters = "ties", 'density = 0.3, zero_sign = "positive"'
-    assert launch.run(1, "merge", recipe(folder, method, parameters, "fresh")).returncode == 0
+    method, parameters = "ties", f'density = 0.3, zero_sign = "{zero_sign}"'
+    fresh = recipe(folder, method, 'density = 0.3, zero_sign = "positive"', "fresh")
+    assert launch.run(1, "merge", fresh).returncode == 0
     begun(folder, method, parameters)
     weights = folder / ".out.partial/model.safetensors"
     expected, start = load_file(folder / "fresh/model.safetensors"), load_file(folder / "base/model.safetensors")
@@ -240,7 +246,7 @@ def test_what_the_journal_calls_finished_is_not_made_again(slow: Path, tmp_path:
     nonzero = int((numbers != start["layers.3.w"]).sum())
     for journal in folder.glob(".out.partial/.finished.*"):
         journal.unlink()
-    (folder / ".out.partial/.finished.0").write_text(f"0 {first} {numbers.numel()} {nonzero} end\n")
+    (folder / ".out.partial/.finished.0").write_text(f"0 {first} {numbers.numel()} {nonzero} 1 {balance} end\n")
     begin, end = place(weights, "layers.3.w")
     with open(weights, "r+b") as file:
         file.seek(begin)
@@ -248,8 +254,15 @@ def test_what_the_journal_calls_finished_is_not_made_again(slow: Path, tmp_path:
     done = launch.run(3, "merge", recipe(folder, method, parameters, "out"))
     assert done.returncode == 0, done.stderr
     out = load_file(folder / "out/model.safetensors")
-    assert out["layers.3.w"].eq(7).all() and end - begin == numbers.nbytes
-    assert all(torch.equal(out[name], expected[name]) for name in expected if name != "layers.3.w")
+    assert end - begin == numbers.nbytes
+    if balance < 0:
+        for name in merged:
+            expected_tau, tau = (x[name].double() - start[name].double() for x in (expected, out))
+            is_other = tau != expected_tau
+            assert is_other.any() and (tau[is_other] < 0).all() and (expected_tau[is_other] > 0).all()
+    else:
+        assert out["layers.3.w"].eq(7).all()
+        assert all(torch.equal(out[name], expected[name]) for name in expected if name != "layers.3.w")
     records = [(folder / name / "merge.toml").read_text().splitlines()[1] for name in ("out", "fresh")]
     assert records[0] == records[1]
 
@@ -258,7 +271,7 @@ def test_what_the_journal_calls_finished_is_not_made_again(slow: Path, tmp_path:
 def test_what_is_no_longer_as_it_was_starts_anew(brief: Path, tmp_path: Path, change: str) -> None:
     folder = linked(brief, tmp_path)
     begun(folder, "tsv_m", "")
-    (folder / ".out.partial/.finished.0").write_text("0 0 100000000 1 end\n0 0 5000 1 end\n")
+    (folder / ".out.partial/.finished.0").write_text("0 0 100000000 1 0 0 end\n0 0 5000 1 0 0 end\n")
     weights, method = folder / ".out.partial/model.safetensors", "tsv_m"
     if change == "recipe":
         method = "task_arithmetic"
