@@ -19,7 +19,7 @@ namespace taugrid::merging {
 struct Counted {
   Range range = {};
   std::int64_t nonzero = 0;
-  /// Of an election of signs: places whose sum is zero although some numbers are not, and places that elected
+  /// Where signs are elected: places whose sum is zero although some numbers are not, and places that elected
   /// + less those that elected −.
   std::int64_t undecided = 0, balance = 0;
 };

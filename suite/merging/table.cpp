@@ -23,7 +23,7 @@ std::vector<std::string> names_where(Wanted wanted) {
 
 std::shared_ptr<const VectorMethod> Entry::make(config::Section parameters) const {
   auto method = of_vectors(parameters);
-  return calibrated(parameters, std::move(method));
+  return calibrated(read_calibration(parameters), std::move(method));
 }
 
 const std::vector<std::string>& Place::merged_regimes() const {
@@ -31,7 +31,14 @@ const std::vector<std::string>& Place::merged_regimes() const {
 }
 
 MakeInRun Entry::read(config::Section parameters, Scope scope) const {
-  if (in_run != nullptr && (takes_data() || !scope.of_cluster)) return in_run(std::move(parameters), scope);
+  if (in_run != nullptr && (takes_data() || !scope.of_cluster)) {
+    auto maker = in_run(parameters, scope);
+    if (!is_merge) return maker;
+    return [maker = std::move(maker), calibration = read_calibration(parameters)](Place place) {
+      place.calibration = calibration;
+      return maker(place);
+    };
+  }
   return [method = make(parameters), parameters](const Place& place) {
     method->check_values(place.section, 1);
     for (const auto& regime : place.merged_regimes()) {

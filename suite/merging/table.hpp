@@ -21,6 +21,7 @@ struct Place {
   std::string section;                    ///< the method's own: "merging.NAME", or a basis's
   std::string name;                       ///< what stands for it in the keys of its units
   std::vector<std::string> regimes = {};  ///< whose vectors it merges; none named: all that have any
+  double calibration = 0;  ///< c of singular values after it (matrices/calibrated.hpp); 0: none
 
   /// `regimes`, or where none is named all that have vectors.
   const std::vector<std::string>& merged_regimes() const;
@@ -47,6 +48,7 @@ struct Entry {
   bool has_coefficient = true;
   /// What it writes of its own to /merging/METHOD/R; nullptr: nothing.
   std::vector<ledger::Output> (*outputs)() = nullptr;
+  bool is_merge = true;  ///< of vectors; else it trains one model of all tasks
 
   /// The method of vectors, calibrated where its section says so. Throws InputError.
   std::shared_ptr<const VectorMethod> make(config::Section parameters) const;

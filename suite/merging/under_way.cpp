@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* prefix = ".finished.";
-// Of a line: stage, first number, numbers, how many are not zero, how many are undecided, the signs' balance.
+// A line has stage, first number, numbers, how many are not zero, how many are undecided, the signs' balance.
 constexpr std::size_t words = 6;
 constexpr const char* whole = "end";
 

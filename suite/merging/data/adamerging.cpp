@@ -116,15 +116,15 @@ class Coefficients {
   std::optional<training::AdamW> adam_;
 };
 
-class AdaMerging final : public DataMethod {
+class AdaMerging final : public DataMerge {
  public:
-  AdaMerging(const Study& study, const AdaMergingSettings& settings)
-      : DataMethod(study), settings_(settings) {}
+  AdaMerging(const Place& place, const AdaMergingSettings& settings)
+      : DataMerge(place), settings_(settings) {}
 
   bool trains() const override { return true; }
 
-  void count(Tally& tally, const std::string& name, std::size_t models,
-             std::size_t with_data) const override {
+  void count_merged(Tally& tally, const std::string& name, std::size_t models,
+                    std::size_t with_data) const override {
     const auto& cost = study_.model.cost();
     const auto& r = regime(name);
     const auto theta = static_cast<double>(study_.model.layout().size());
@@ -142,7 +142,8 @@ class AdaMerging final : public DataMethod {
       tally.reads(2 * static_cast<double>(settings_.steps) * 4 * theta * static_cast<double>(rows));
   }
 
-  MergeResult merge(const ModelsToMerge& models, const Part&, schedule::UnitContext& context) const override {
+  MergeResult merged(const ModelsToMerge& models, const Part&,
+                     schedule::UnitContext& context) const override {
     const auto& name = models.regime();
     const auto all = models.tasks();
     Coefficients lambda(study_, models, settings_);
@@ -291,7 +292,7 @@ MakeInRun read_adamerging(config::Section parameters, Scope) {
                       "Seconds between saved states; 0: one only where a stop asks for it", 60, {0, 1e6});
   return [settings](const Place& place) {
     study::require_classes(place.study, place.section);
-    return std::make_shared<AdaMerging>(place.study, settings);
+    return std::make_shared<AdaMerging>(place, settings);
   };
 }
 

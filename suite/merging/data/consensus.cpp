@@ -13,6 +13,7 @@
 
 #include "suite/config/canonical.hpp"
 #include "suite/merging/data/data_method.hpp"
+#include "suite/merging/matrices/calibrated.hpp"
 #include "suite/merging/study_vectors.hpp"
 #include "suite/merging/vectors/elementwise.hpp"
 #include "suite/study/merged_tasks.hpp"
@@ -40,11 +41,11 @@ std::shared_ptr<const Elementwise> claimed(Elementwise whole, std::vector<double
   return std::make_shared<Elementwise>(std::move(whole));
 }
 
-class ChosenConsensus final : public DataMethod {
+class ChosenConsensus final : public DataMerge {
  public:
   /// `whole`: what is merged before masks; `lambda`: those to choose from.
   ChosenConsensus(const Place& place, Elementwise whole, std::vector<double> lambda)
-      : DataMethod(place.study), whole_(std::move(whole)), lambda_(std::move(lambda)), parts_(place.name) {}
+      : DataMerge(place), whole_(std::move(whole)), lambda_(std::move(lambda)), parts_(place.name) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const std::string& name,
                  const schedule::RunFolder& folder) const override {
@@ -73,12 +74,12 @@ class ChosenConsensus final : public DataMethod {
     return keys;
   }
 
-  void count(Tally& tally, const std::string& name, std::size_t, std::size_t) const override {
+  void count_merged(Tally& tally, const std::string& name, std::size_t, std::size_t) const override {
     count_merge(tally, whole_, name, study_.tasks.all());
   }
 
-  MergeResult merge(const ModelsToMerge& models, const Part& part,
-                    schedule::UnitContext& context) const override {
+  MergeResult merged(const ModelsToMerge& models, const Part& part,
+                     schedule::UnitContext& context) const override {
     MergeResult result;
     std::vector<double> lambda;
     for (std::size_t i = 0; i < models.size(); ++i) {
@@ -228,7 +229,7 @@ MakeInRun read_chosen_consensus(config::Section& parameters, bool of_ties) {
   const auto lambda = read_candidates(parameters);
   const auto whole = read_claims(parameters, of_ties);
   return [=](const Place& place) -> std::shared_ptr<const Method> {
-    if (lambda.size() == 1) return claimed(whole, lambda);
+    if (lambda.size() == 1) return calibrated(place.calibration, claimed(whole, lambda));
     return std::make_shared<ChosenConsensus>(place, whole, lambda);
   };
 }

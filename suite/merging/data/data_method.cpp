@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "suite/merging/matrices/calibrated.hpp"
+#include "suite/merging/study_vectors.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/safetensors.hpp"
 
@@ -19,6 +21,31 @@ at::Tensor DataMethod::unit_tensor(const std::string& unit_key, const std::strin
   const auto path = schedule::RunFolder::unit_path(study_.vectors.folder(), unit_key);
   store::wait_for(path);
   return store::read_tensor(path, tensor);
+}
+
+void DataMerge::count(Tally& tally, const std::string& regime_name, std::size_t models,
+                      std::size_t tasks) const {
+  count_merged(tally, regime_name, models, tasks);
+  if (calibration_ == 0) return;
+  const auto length = static_cast<double>(study_.model.layout().size());
+  const auto work = work_of_calibration(tensors_of(study_), models);
+  tally.computes(work.flops).holds(4 * length + work.bytes);
+  if (models > study_.vectors.kept()) tally.reads(4 * length * static_cast<double>(models));
+}
+
+MergeResult DataMerge::merge(const ModelsToMerge& models, const Part& part,
+                             schedule::UnitContext& context) const {
+  auto result = merged(models, part, context);
+  if (calibration_ == 0) return result;
+  context.stop_if_requested();
+  auto& [tau, made] = result.merged;
+  const auto length = static_cast<double>(tau.numel());
+  auto calibrated = at::empty_like(tau);
+  const auto nonzero =
+      put_calibrated(tau, models.vectors(), calibration_, Sink(calibrated), Team(context.group));
+  tau = calibrated;
+  made = {static_cast<double>(nonzero) / length, made.passes + 1};
+  return result;
 }
 
 Split read_inputs(config::Section& parameters, const char* fallback,

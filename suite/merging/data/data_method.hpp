@@ -28,6 +28,26 @@ class DataMethod : public Method {
   const Study& study_;
 };
 
+/// One that merges vectors; afterwards singular values are calibrated where its section says so.
+class DataMerge : public DataMethod {
+ public:
+  explicit DataMerge(const Place& place) : DataMethod(place.study), calibration_(place.calibration) {}
+
+  void count(Tally& tally, const std::string& regime, std::size_t models, std::size_t tasks) const final;
+  MergeResult merge(const ModelsToMerge& models, const Part& part,
+                    schedule::UnitContext& context) const final;
+
+ protected:
+  /// As count() and merge() of a method, before calibration.
+  virtual void count_merged(Tally& tally, const std::string& regime, std::size_t models,
+                            std::size_t tasks) const = 0;
+  virtual MergeResult merged(const ModelsToMerge& models, const Part& part,
+                             schedule::UnitContext& context) const = 0;
+
+ private:
+  double calibration_;
+};
+
 /// What [merging] is for.
 constexpr config::Meaning of_merging =
     "Merges all task vectors, with data or without: accuracy of θ0 + ατ on every task";

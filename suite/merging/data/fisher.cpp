@@ -46,9 +46,9 @@ struct FisherSettings {
   double floor;
 };
 
-class Fisher final : public DataMethod {
+class Fisher final : public DataMerge {
  public:
-  Fisher(const Study& study, const FisherSettings& settings) : DataMethod(study), settings_(settings) {}
+  Fisher(const Place& place, const FisherSettings& settings) : DataMerge(place), settings_(settings) {}
 
   bool has_parts() const override { return true; }
 
@@ -84,13 +84,13 @@ class Fisher final : public DataMethod {
     return file;
   }
 
-  void count(Tally& tally, const std::string&, std::size_t models, std::size_t) const override {
+  void count_merged(Tally& tally, const std::string&, std::size_t models, std::size_t) const override {
     const auto length = static_cast<double>(study_.model.layout().size());
     tally.reads(4 * length * static_cast<double>(models)).holds(24 * length);
   }
 
-  MergeResult merge(const ModelsToMerge& models, const Part& part,
-                    schedule::UnitContext& context) const override {
+  MergeResult merged(const ModelsToMerge& models, const Part& part,
+                     schedule::UnitContext& context) const override {
     const auto length = study_.model.layout().size();
     constexpr std::int64_t stretch = std::int64_t{1} << 18;
     const auto count = static_cast<std::int64_t>(models.size());
@@ -273,7 +273,7 @@ MakeInRun read_fisher(config::Section parameters, Scope) {
       "chunk", "Inputs that are recorded at once, other than batches: fewer take less memory", 64, {1, 1e6});
   return [settings](const Place& place) {
     study::require_classes(place.study, place.section);
-    return std::make_shared<Fisher>(place.study, settings);
+    return std::make_shared<Fisher>(place, settings);
   };
 }
 

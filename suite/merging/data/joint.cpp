@@ -156,8 +156,8 @@ TAUGRID_MERGING_METHOD(
     joint, 270, nullptr, read_joint,
     "Multi-task training: no merge, but one model trained on all tasks as [finetune.multitask] "
     "says, for as many steps as each task's own takes together; beside the vectors of standard",
-    false, joint_outputs)
+    false, joint_outputs, false)
 TAUGRID_MERGING_METHOD(tangent, 280, nullptr, read_tangent,
                        "Multi-task training in the tangent space of θ0, as [finetune.multitask_linear] says; "
                        "otherwise as joint; beside the vectors of linear",
-                       false, joint_outputs)
+                       false, joint_outputs, false)

@@ -52,11 +52,11 @@ at::Tensor unpacked(const at::Tensor& bits, std::int64_t begin, std::int64_t n) 
   return bytes.bitwise_and(each).ne(0).view({-1}).narrow(0, 0, n).to(at::kFloat);
 }
 
-class LocalizeStitch final : public DataMethod {
+class LocalizeStitch final : public DataMerge {
  public:
   /// `masks_of`: what stands for the masks in the keys of their units.
   LocalizeStitch(const Place& place, Stitching stitching, std::string masks_of, MaskSettings settings)
-      : DataMethod(place.study),
+      : DataMerge(place),
         stitching_(stitching),
         name_(place.name),
         masks_of_(std::move(masks_of)),
@@ -79,7 +79,8 @@ class LocalizeStitch final : public DataMethod {
     return masks_.learnt(model, context);
   }
 
-  void count(Tally& tally, const std::string& name, std::size_t models, std::size_t tasks) const override {
+  void count_merged(Tally& tally, const std::string& name, std::size_t models,
+                    std::size_t tasks) const override {
     const auto count = static_cast<std::int64_t>(models);
     const auto bits = static_cast<double>(study_.model.layout().size() * count) / 8;
     const bool held = models < tasks;  // bases, whose cosines read nothing but masks
@@ -90,8 +91,8 @@ class LocalizeStitch final : public DataMethod {
     tally.reads(bits).holds(bits).stores(3 * count + 2);
   }
 
-  MergeResult merge(const ModelsToMerge& models, const Part& part,
-                    schedule::UnitContext& context) const override {
+  MergeResult merged(const ModelsToMerge& models, const Part& part,
+                     schedule::UnitContext& context) const override {
     const auto& vectors = models.vectors();
     const auto tasks = vectors.count();
     MergeResult result;

@@ -50,10 +50,10 @@ struct RegMeanSettings {
   double off_diagonal;
 };
 
-class RegMean final : public DataMethod {
+class RegMean final : public DataMerge {
  public:
-  RegMean(const Study& study, const RegMeanSettings& settings) : DataMethod(study), settings_(settings) {
-    const auto& blocks = study.model.layout().blocks();
+  RegMean(const Place& place, const RegMeanSettings& settings) : DataMerge(place), settings_(settings) {
+    const auto& blocks = study_.model.layout().blocks();
     for (std::size_t i = 0; i < blocks.size(); ++i)
       if (is_linear_layer(blocks[i])) linear_.push_back(i);
   }
@@ -105,7 +105,7 @@ class RegMean final : public DataMethod {
   }
 
   /// The Gram matrices in double, and for each layer a Cholesky factor, and the products with and of it.
-  void count(Tally& tally, const std::string&, std::size_t models, std::size_t) const override {
+  void count_merged(Tally& tally, const std::string&, std::size_t models, std::size_t) const override {
     double numbers = 0, solving = 0;
     for (const auto i : linear_) {
       const auto& shape = study_.model.layout().blocks()[i].shape;
@@ -118,8 +118,8 @@ class RegMean final : public DataMethod {
         .holds(8 * numbers + 4.0 * static_cast<double>(study_.model.layout().size()));
   }
 
-  MergeResult merge(const ModelsToMerge& models, const Part& part,
-                    schedule::UnitContext& context) const override {
+  MergeResult merged(const ModelsToMerge& models, const Part& part,
+                     schedule::UnitContext& context) const override {
     const auto& vectors = models.vectors();
     const auto& blocks = study_.model.layout().blocks();
     MergeResult result;
@@ -279,7 +279,7 @@ MakeInRun read_regmean(config::Section parameters, Scope) {
   settings.chunk =
       parameters.integer("chunk", "Inputs that are recorded at once: fewer take less memory", 64, {1, 1e6});
   return [settings](const Place& place) {
-    auto method = std::make_shared<RegMean>(place.study, settings);
+    auto method = std::make_shared<RegMean>(place, settings);
     if (!method->has_linear_layers())
       throw InputError("section [" + place.section + "]: regmean merges linear layers; the model " +
                        place.study.settings.model.string() + " has none");

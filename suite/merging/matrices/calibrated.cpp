@@ -27,6 +27,33 @@ at::Tensor calibrate(const at::Tensor& merged, std::span<const at::Tensor> tau, 
   return at::mm(u * (static_cast<double>(tau.size()) / counted), own).to(at::kFloat);
 }
 
+bool is_matrix(const NamedTensor& tensor) { return tensor.shape.size() == 2 && tensor.range.count > 0; }
+
+double flops(const NamedTensor& tensor, std::size_t count) {
+  if (!is_matrix(tensor)) return 0;
+  const auto m = static_cast<double>(tensor.shape[0]), n = static_cast<double>(tensor.shape[1]);
+  return svd_flops(m, n) + 2 * (static_cast<double>(count) + 1) * m * n * std::min(m, n);
+}
+
+/// Puts all tensors, of which `made` gives what is merged of each.
+template <class Made>
+std::int64_t put_all(const TaskVectors& vectors, double least, const Made& made, const Sink& sink,
+                     const Team& team) {
+  return put_tensors(
+      vectors, [&](const NamedTensor& tensor) { return flops(tensor, vectors.count()); },
+      [&](const NamedTensor& tensor, const Sink::See& see) {
+        const auto range = tensor.range;
+        if (range.count == 0) return;
+        const auto merged = made(tensor);
+        if (!is_matrix(tensor) || !merged.any().template item<bool>()) return see(range.begin, merged);
+        vectors.visit(vectors.all(), range, range.count,
+                      [&](std::int64_t begin, std::span<const at::Tensor> tau) {
+                        see(begin, calibrate(merged.view(tensor.shape), tau, least).flatten());
+                      });
+      },
+      sink, team);
+}
+
 class Calibrated final : public VectorMethod {
  public:
   Calibrated(std::shared_ptr<const VectorMethod> method, double least)
@@ -49,16 +76,13 @@ class Calibrated final : public VectorMethod {
 
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const override {
     auto work = method_->work(tensors, count);
-    work.passes += 1;
-    double most = 0, all = 0;
-    for (const auto& tensor : tensors) {
-      work.flops += flops(tensor, count);
-      all += static_cast<double>(tensor.range.count);
-      if (is_matrix(tensor)) most = std::max(most, static_cast<double>(tensor.range.count));
-    }
-    work.at_once = std::max(work.at_once, most);
-    work.bytes += 8 * 6 * most + 4 * static_cast<double>(most_of_a_round(tensors));
-    if (spans_tensors()) work.bytes += 4 * all;
+    const auto more = work_of_calibration(tensors, count);
+    work.passes += more.passes;
+    work.flops += more.flops;
+    work.at_once = std::max(work.at_once, more.at_once);
+    work.bytes += more.bytes;
+    for (const auto& tensor : tensors)
+      if (spans_tensors()) work.bytes += 4 * static_cast<double>(tensor.range.count);
     return work;
   }
 
@@ -69,37 +93,17 @@ class Calibrated final : public VectorMethod {
   std::int64_t run(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                    const Team& all_ranks) const override {
     const Team team = is_shared() ? all_ranks : Team();
-    const auto first = vectors.range().begin;
-    at::Tensor whole;
-    if (spans_tensors()) whole = merged_by_method(vectors, weights, team);
-    return put_tensors(
-        vectors, [&](const NamedTensor& tensor) { return flops(tensor, vectors.count()); },
-        [&](const NamedTensor& tensor, const Sink::See& see) {
-          const auto range = tensor.range;
-          if (range.count == 0) return;
-          const auto merged = whole.defined()
-                                  ? whole.narrow(0, range.begin - first, range.count)
-                                  : merged_by_method(PartOfVectors(vectors, {tensor}), weights, {});
-          if (!is_matrix(tensor) || !merged.any().item<bool>()) return see(range.begin, merged);
-          vectors.visit(vectors.all(), range, range.count,
-                        [&](std::int64_t begin, std::span<const at::Tensor> tau) {
-                          see(begin, calibrate(merged.view(tensor.shape), tau, least_).flatten());
-                        });
+    if (spans_tensors())
+      return put_calibrated(merged_by_method(vectors, weights, team), vectors, least_, sink, team);
+    return put_all(
+        vectors, least_,
+        [&](const NamedTensor& tensor) {
+          return merged_by_method(PartOfVectors(vectors, {tensor}), weights, {});
         },
         sink, team);
   }
 
  private:
-  static bool is_matrix(const NamedTensor& tensor) {
-    return tensor.shape.size() == 2 && tensor.range.count > 0;
-  }
-
-  static double flops(const NamedTensor& tensor, std::size_t count) {
-    if (!is_matrix(tensor)) return 0;
-    const auto m = static_cast<double>(tensor.shape[0]), n = static_cast<double>(tensor.shape[1]);
-    return svd_flops(m, n) + 2 * (static_cast<double>(count) + 1) * m * n * std::min(m, n);
-  }
-
   at::Tensor merged_by_method(const TaskVectors& vectors, const std::vector<double>& weights,
                               const Team& team) const {
     const auto first = vectors.range().begin;
@@ -117,17 +121,40 @@ class Calibrated final : public VectorMethod {
 
 }  // namespace
 
-std::shared_ptr<const VectorMethod> calibrated(config::Section& parameters,
-                                               std::shared_ptr<const VectorMethod> method) {
-  const double least = parameters.real(
+double read_calibration(config::Section& parameters) {
+  return parameters.real(
       "calibration",
       "c of singular value calibration (Li et al. 2026), above 0: of each merged matrix, before λ, the "
       "singular values of directions in which it has the tasks' parts more than once become smaller, and "
       "those it has less than once larger, by 1/c at most (FusionBench: 0.1 or 1, of λτ, which is c/λ here); "
       "0: none",
       0, {0, 1e3});
+}
+
+std::shared_ptr<const VectorMethod> calibrated(double least, std::shared_ptr<const VectorMethod> method) {
   if (least == 0) return method;
   return std::make_shared<Calibrated>(std::move(method), least);
+}
+
+std::int64_t put_calibrated(const at::Tensor& tau, const TaskVectors& vectors, double least, const Sink& sink,
+                            const Team& team) {
+  const auto first = vectors.range().begin;
+  return put_all(
+      vectors, least,
+      [&](const NamedTensor& tensor) {
+        return tau.narrow(0, tensor.range.begin - first, tensor.range.count);
+      },
+      sink, team);
+}
+
+MergeWork work_of_calibration(const std::vector<NamedTensor>& tensors, std::size_t count) {
+  MergeWork work;
+  for (const auto& tensor : tensors) {
+    work.flops += flops(tensor, count);
+    if (is_matrix(tensor)) work.at_once = std::max(work.at_once, static_cast<double>(tensor.range.count));
+  }
+  work.bytes = 8 * 6 * work.at_once + 4 * static_cast<double>(most_of_a_round(tensors));
+  return work;
 }
 
 }  // namespace taugrid::merging

@@ -20,8 +20,17 @@
 
 namespace taugrid::merging {
 
-/// The method itself, or calibrated where its section says so. Reads that.
-std::shared_ptr<const VectorMethod> calibrated(config::Section& parameters,
-                                               std::shared_ptr<const VectorMethod> method);
+/// Reads c, at least 0; 0: none.
+double read_calibration(config::Section& parameters);
+
+/// The method, whose merged vector is calibrated with c; itself where that is 0.
+std::shared_ptr<const VectorMethod> calibrated(double least, std::shared_ptr<const VectorMethod> method);
+
+/// Puts what a method has made of the vectors, τ [P], calibrated with c. Returns how many numbers are not
+/// zero. A team's ranks make other tensors.
+std::int64_t put_calibrated(const at::Tensor& tau, const TaskVectors& vectors, double least, const Sink& sink,
+                            const Team& team);
+/// What that takes: passes over the vectors, flops, and memory beside the vectors and τ.
+MergeWork work_of_calibration(const std::vector<NamedTensor>& tensors, std::size_t count);
 
 }  // namespace taugrid::merging

@@ -15,15 +15,15 @@ import pytest
 import torch
 from compare import differing, numbers
 from safetensors.numpy import load_file
-from taugrid_analysis.quantities.merging import data_formulas, data_recompute, oracle_models
+from taugrid_analysis.quantities.merging import data_formulas, data_recompute, oracle_models, recompute
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Oracle
 from world import CLASSES, EXPERIMENT, TASKS, World
 
 REGIMES = ("standard", "linear")
 MASKS = ["localize_stitch", "mask_sharing", "stitch_twice", "mask_sharing_even", "stitch_twice_up"]
-METHODS = ["fisher", "fisher_batch", "fisher_entropy", "regmean", "adamerging", *MASKS]
-STANDS_FOR = {"fisher_batch": "fisher", "fisher_entropy": "fisher",
+METHODS = ["fisher", "fisher_batch", "fisher_entropy", "regmean", "regmean_calibrated", "adamerging", *MASKS]
+STANDS_FOR = {"fisher_batch": "fisher", "fisher_entropy": "fisher", "regmean_calibrated": "regmean",
               "mask_sharing_even": "mask_sharing", "stitch_twice_up": "stitch_twice"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "fisher": {},
@@ -32,6 +32,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "fisher_of_the_predicted": {"fisher": "predicted", "floor_of": "first", "normalize": False, "floor": 1e-3,
                                 "inputs": "validation"},
     "regmean": {},
+    "regmean_calibrated": {},
     "regmean_of_few": {"off_diagonal": 1, "points": 1, "inputs": "validation"},  # too few to invert by
     "adamerging": {},
     "adamerging_of_tasks": {"granularity": "task", "clamp": False, "inputs": "validation", "start": 0.9},
@@ -46,6 +47,7 @@ SECTIONS = {"fisher": "points = 30\nchunk = 7\n",
             "fisher_entropy": 'method = "fisher"\npoints = 30\nfisher = "entropy"\nsquares = "batch"\nbatch = 8\n'
                               "normalize = false\nfloor = 1e-12\n",  # below it F of keys' biases is rounding
             "regmean": "points = 30\nchunk = 7\n",
+            "regmean_calibrated": 'method = "regmean"\npoints = 30\nchunk = 7\ncalibration = 0.2\n',
             "adamerging": "steps = 12\nbatch = 11\nlearning_rate = 0.02\n",
             "localize_stitch": "points_per_class = 9\npoints = 30\nchunk = 7\nsteps = 5\nbias = 2\n"
                                "learning_rate = 3e4\nl1 = 0.3\nstart_density = 0.1\n",
@@ -114,7 +116,9 @@ def test_the_vector_is_that_of_the_formula(runs: dict[str, Path], variant: str, 
     method = STANDS_FOR.get(name, name)
     oracle = of(runs[variant])
     told = oracle.inputs.config["merging"][name]
-    expected = in_order(data_recompute.METHODS[method](oracle, name, regime, told))
+    every = [oracle.tau(regime, t) for t in range(len(TASKS))]
+    expected = in_order(
+        recompute.calibrated(data_recompute.METHODS[method](oracle, name, regime, told), told, every))
     found = merged(runs[variant], name, regime)
     size = np.sqrt(np.mean(expected**2))
     # Next to directions of which no input tells, rounding is divided by what is little more than rounding.

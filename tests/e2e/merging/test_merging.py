@@ -22,7 +22,8 @@ from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, TASKS, World
 
 REGIMES = ("standard", "linear")
-STANDS_FOR = {"ties_sum": "ties", "top_k_calibrated": "top_k", "iso_calibrated": "iso_c"}
+STANDS_FOR = {"ties_sum": "ties", "top_k_calibrated": "top_k", "iso_calibrated": "iso_c",
+              "consensus_calibrated": "consensus_ta"}
 METHODS = ["linear", "task_arithmetic", "ties", "dare_linear", "dare_ties", "della", "top_k", "breadcrumbs",
            "breadcrumbs_ties", "magmax", "emr", "model_stock", "sce", "multislerp", "karcher", "consensus_ta",
            "consensus_ties", "tsv_m", "iso_c", "iso_cts", "wudi", "cart", "dc_merge", "ram", "ramplus_tl", "pcb"]
@@ -49,6 +50,10 @@ calibration = 0.1
 [merging.iso_calibrated]
 method = "iso_c"
 calibration = 1.0
+[merging.consensus_calibrated]
+method = "consensus_ta"
+tall_lambdas = [0.3]
+calibration = 0.2
 [merging.dare_ties]
 rescale_by = "l1"
 scope = "tensor"
@@ -270,7 +275,8 @@ steps = 2
             assert f"# The clusters that it took: {', '.join(clusters)}" in lines
             assert "#   points = 9" in lines and "#   steps = 2" in lines and "#   bias = 5.0" in lines
             assert not any("alpha" in line for line in lines)
-    assert tomllib.loads(texts["mask_sharing"])["parameters"] == {"lambda": 1.0, "clusters": 2, "rounding": "half_up"}
+    assert tomllib.loads(texts["mask_sharing"])["parameters"] == {
+        "lambda": 1.0, "clusters": 2, "rounding": "half_up", "calibration": 0.0}
     assert '# Its weights before lambda are those of "../../../checkpoints/multitask/joint"' in texts["joint"]
     assert not any("tall_lambda" in text for text in texts.values())
 
@@ -287,8 +293,9 @@ def test_recompute_takes_merged_models_again(run: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(run, tmp_path / "run", symlinks=True,
                                 ignore=shutil.ignore_patterns("units", "log", "results.digest")))
     with h5py.File(copy / "results.h5", "r+") as file:
-        file["merging/iso_c/linear/test_accuracy"][...] -= 0.25
-    done = analysis_command.called("recompute", copy, "--points", "200", "--only", "merging")
+        for regime in REGIMES:
+            file[f"merging/iso_c/{regime}/test_accuracy"][...] -= 0.25
+    done = analysis_command.called("recompute", copy, "--points", "80", "--only", "merging")
     assert done.returncode == 1 and "merging/iso_c: test_accuracy" in done.stdout.splitlines()[-1]
 
 

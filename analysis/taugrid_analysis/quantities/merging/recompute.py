@@ -31,7 +31,12 @@ from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 
 def merged(method: str, settings: Settings, every: list[Parameters]) -> Parameters:
     """τ of a method that is_taken(), of these vectors."""
-    tau, least = _merged(method, settings, every), settings.get("calibration", 0)
+    return calibrated(_merged(method, settings, every), settings, every)
+
+
+def calibrated(tau: Parameters, settings: Settings, every: list[Parameters]) -> Parameters:
+    """What a method made of these vectors, with singular values as its section says."""
+    least = settings.get("calibration", 0)
     if least == 0:
         return tau
     for name, x in tau.items():
@@ -117,9 +122,10 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     @lru_cache(2)
     def vector(name: str, regime: str) -> Parameters:
         method = settings[name].get("method", name)
-        if method in data_recompute.METHODS:
-            return data_recompute.METHODS[method](oracle, name, regime, settings[name])
         every = [oracle.tau(regime, t) for t in merged_tasks(oracle, regime)]
+        if method in data_recompute.METHODS:
+            tau = data_recompute.METHODS[method](oracle, name, regime, settings[name])
+            return calibrated(tau, settings[name], every)
         return merged(method, _with_lambda(oracle, name, regime, settings[name]), every)
 
     for name in names(oracle, "merging"):
