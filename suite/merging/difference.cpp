@@ -12,7 +12,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/weights/weights.hpp"
+#include "kernels/weights/compare.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/checkpoints.hpp"
 #include "suite/merging/layers.hpp"
@@ -26,32 +26,50 @@ namespace fs = std::filesystem;
 using Folder = store::TensorFolder;
 using store::quoted;
 
-constexpr std::int64_t stretch = std::int64_t{1} << 19;  // two vectors and their difference stay in cache
+constexpr std::int64_t stretch = std::int64_t{1} << 20;
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
-/// Adds what some numbers of a and b [n], float32, say.
-void add_numbers(Difference& sums, const at::Tensor& a, const at::Tensor& b) {
-  sums.numbers += a.numel();
-  const auto d = at::sub(b, a);
-  auto inner = weights::gram(std::vector<at::Tensor>{a, d});
-  auto x = a, y = b, difference = d;
-  if (!at::isfinite(inner).all().item<bool>()) {
-    const auto finite = at::isfinite(a).logical_and_(at::isfinite(b));
-    sums.not_finite += a.numel() - finite.sum().item<std::int64_t>();
-    x = a.where(finite, 0);
-    y = b.where(finite, 0);
-    difference = at::sub(y, x);
-    inner = weights::gram(std::vector<at::Tensor>{x, difference});
-    sums.equal -= a.numel() - finite.sum().item<std::int64_t>();  // where zeros stand now
+const std::uint16_t* halves(const at::Tensor& x) {
+  return x.defined() ? static_cast<const std::uint16_t*>(x.const_data_ptr()) : nullptr;
+}
+const float* floats(const at::Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; }
+
+/// Of a and b [n], or a − start and b − start, float32.
+weights::Compared compared(const at::Tensor& a, const at::Tensor& b, const at::Tensor& start) {
+  return weights::compare(floats(a), floats(b), floats(start), a.numel());
+}
+
+/// Adds what some numbers of a and b [n], of any types, say; of a − start and b − start where this is
+/// defined.
+void add_numbers(Difference& sums, const at::Tensor& a, const at::Tensor& b, const at::Tensor& start) {
+  const auto is_half = [](const at::Tensor& x) { return !x.defined() || x.scalar_type() == at::kBFloat16; };
+  const auto as_float = [](const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; };
+  auto all = is_half(a) && is_half(b) && is_half(start)
+                 ? weights::compare(halves(a), halves(b), halves(start), a.numel())
+                 : compared(as_float(a), as_float(b), as_float(start));
+  if (!all.finite) {  // without what is not
+    auto x = as_float(a), y = as_float(b);
+    if (start.defined()) {
+      x = at::sub(x, as_float(start));
+      y = at::sub(y, as_float(start));
+    }
+    const auto finite = at::isfinite(x).logical_and_(at::isfinite(y));
+    const auto left_out = a.numel() - finite.sum().item<std::int64_t>();
+    const double base = all.base;
+    all = compared(x.where(finite, 0), y.where(finite, 0), {});
+    all.base = base;
+    all.equal -= left_out;  // where zeros stand now
+    sums.not_finite += left_out;
   }
-  const auto* g = inner.const_data_ptr<double>();
-  sums.aa += g[0];
-  sums.ad += g[1];
-  sums.dd += g[3];
-  sums.bb += g[0] + 2 * g[1] + g[3];
-  sums.largest = std::max(sums.largest, difference.abs().max().item<double>());
-  sums.equal += a.numel() - at::count_nonzero(difference).item<std::int64_t>();
-  sums.opposed += at::count_nonzero(at::sign(x).mul_(at::sign(y)).lt_(0)).item<std::int64_t>();
+  sums.numbers += a.numel();
+  sums.aa += all.aa;
+  sums.ad += all.ad;
+  sums.dd += all.dd;
+  sums.bb += all.aa + 2 * all.ad + all.dd;
+  sums.base += all.base;
+  sums.largest = std::max(sums.largest, static_cast<double>(all.largest));
+  sums.equal += all.equal;
+  sums.opposed += all.opposed;
 }
 
 bool have_same_numbers(const Folder& a, const Folder& b, const std::string& name) {
@@ -140,15 +158,8 @@ Differences differences(const fs::path& first, const fs::path& second, const fs:
     for (std::int64_t begin = 0; begin < count; begin += stretch) {
       go_on();
       const auto n = std::min(stretch, count - begin);
-      auto x = a.numbers(name, begin, n, own_a).to(at::kFloat),
-           y = b.numbers(name, begin, n, own_b).to(at::kFloat);
-      if (start) {
-        const auto from = start->numbers(name, begin, n, own_start).to(at::kFloat);
-        tensor.sums.base += weights::gram(std::vector<at::Tensor>{from}).item<double>();
-        x = at::sub(x, from);
-        y = at::sub(y, from);
-      }
-      add_numbers(tensor.sums, x, y);
+      add_numbers(tensor.sums, a.numbers(name, begin, n, own_a), b.numbers(name, begin, n, own_b),
+                  start ? start->numbers(name, begin, n, own_start) : at::Tensor());
     }
     differences.tensors.push_back(std::move(tensor));
   }
