@@ -8,20 +8,15 @@
 #include <ATen/cpu/Utils.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string>
+
+#include "suite/comm/processor.hpp"
 
 namespace taugrid::comm {
 
 namespace {
 
-bool made_by_amd() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("vendor_id")) return line.ends_with("AuthenticAMD");
-  }
-  return false;
-}
+bool made_by_amd() { return of_processor("vendor_id") == "AuthenticAMD"; }
 
 }  // namespace
 

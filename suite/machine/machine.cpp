@@ -21,6 +21,7 @@
 #include "kernels/full_products.hpp"
 #include "kernels/weights/backend.hpp"
 #include "suite/comm/host_products.hpp"
+#include "suite/comm/processor.hpp"
 #include "taugrid_version.hpp"
 
 namespace taugrid::machine {
@@ -38,14 +39,6 @@ double best_seconds(F&& f) {
     total += seconds;
   }
   return best;
-}
-
-std::string first_match(const char* file, const std::string& key) {
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(key)) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
 }
 
 double product_flops(c10::Device device, at::ScalarType type) {
@@ -106,7 +99,7 @@ std::vector<std::pair<std::string, std::string>> describe_machine() {
           {"libtorch", TORCH_VERSION},
           {"kokkos", backend.kokkos + ", " + backend.host},
           {"host", host.data()},
-          {"processor", first_match("/proc/cpuinfo", "model name")},
+          {"processor", comm::of_processor("model name")},
           {"instructions", at::get_cpu_capability()},
           {"products", host_products_in_use() == HostProducts::blas ? "BLAS" : "oneDNN"},
           {"cores", std::to_string(std::thread::hardware_concurrency())},

@@ -34,7 +34,7 @@ const std::uint16_t* halves(const at::Tensor& x) {
 }
 const float* floats(const at::Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; }
 
-/// Of a and b [n], or a − start and b − start, float32.
+/// Compares a and b [n], or a − start and b − start, float32.
 weights::Compared compared(const at::Tensor& a, const at::Tensor& b, const at::Tensor& start) {
   return weights::compare(floats(a), floats(b), floats(start), a.numel());
 }

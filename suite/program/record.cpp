@@ -9,11 +9,11 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include "kernels/full_products.hpp"
+#include "suite/comm/processor.hpp"
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
 #include "suite/store/atomic_file.hpp"
@@ -24,19 +24,6 @@
 
 namespace taugrid::program {
 namespace {
-
-/// As the kernel names it, without the blanks that fill it up.
-std::string processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("model name")) continue;
-    std::istringstream words(line.substr(line.find(':') + 1));
-    std::string name;
-    for (std::string word; words >> word;) name += (name.empty() ? "" : " ") + word;
-    return name;
-  }
-  return "unknown processor";
-}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -79,7 +66,7 @@ std::string computed_by(const comm::Runtime& runtime) {
   const auto& device = runtime.mine().device;  // "cuda:0 NVIDIA H100": the number is a matter of this launch
   const auto name = device.find(' ') == std::string::npos ? device : device.substr(device.find(' ') + 1);
   return fmt::format("taugrid {} ({}), LibTorch {}, {}: {}, {}{}", version, git_revision, TORCH_VERSION, name,
-                     processor(), at::get_cpu_capability(),
+                     comm::of_processor("model name"), at::get_cpu_capability(),
                      host_products_in_use() == HostProducts::onednn ? ", products by oneDNN" : "");
 }
 
