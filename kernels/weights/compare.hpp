@@ -13,7 +13,7 @@ struct Compared {
   float largest = 0;              ///< max |d|
   std::int64_t equal = 0;         ///< places where d is 0
   std::int64_t opposed = 0;       ///< places of other signs, none of them 0
-  bool finite = true;             ///< a and b, everywhere; else nothing else holds
+  bool finite = true;             ///< a and b, everywhere; else only `base` holds
 };
 
 /// Compares a = θ_A − θ0 and b = θ_B − θ0 (θ0 null: θ themselves) on n numbers, in one pass over memory that

@@ -103,7 +103,8 @@ GramSum::GramSum(std::int64_t vectors, std::int64_t length)
       sums_(at::zeros({(length + step_ - 1) / step_, pairs_of(vectors)}, at::kDouble)) {}
 
 bool GramSum::add(std::int64_t begin, const Stretches& stretches) {
-  const auto& [x, start] = stretches;
+  const auto x = stretches.x;
+  const auto& start = stretches.start;
   if (std::ssize(x) != vectors_)
     throw std::invalid_argument("a stretch of " + std::to_string(x.size()) + " vectors, expected " +
                                 std::to_string(vectors_));

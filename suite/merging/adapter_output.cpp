@@ -11,12 +11,14 @@
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <set>
 
 #include "suite/error.hpp"
 #include "suite/merging/base_layers.hpp"
 #include "suite/merging/layers.hpp"
+#include "suite/merging/matrices/dealt_tensors.hpp"
 #include "suite/merging/matrices/on_matrices.hpp"
 #include "suite/store/adapter_writer.hpp"
 #include "suite/store/input_file.hpp"
@@ -53,6 +55,8 @@ bool is_linear(const NamedTensor& tensor) {
          module == "text_projection";
 }
 
+constexpr const char* making_name = ".making";  // the folder of all that the adapter is put together of
+
 /// The tensors of a matrix' file, which it keeps until the adapter is put together.
 constexpr const char* of_a = "a";
 constexpr const char* of_b = "b";
@@ -80,10 +84,15 @@ class Writing {
     go_on_ = &go_on;
     if (unfinished != nullptr) lay_out(*unfinished);
     team_.wait_for_all("layout of the adapter's folder");
-    if (!stage_.is_tensor_by_tensor()) keep_vectors();
-    factor(making.see);
+    const auto work = matrices();
+    const auto costs = costs_of(work);
+    left_to_do_ = std::accumulate(costs.begin(), costs.end(), 0.0) / team_.size();
+    if (!stage_.is_tensor_by_tensor()) keep_vectors(making.see);
+    factor(work, making.see);
+    if (team_.rank() > 0) kept_.reset();
     team_.wait_for_all("factors of the adapter");
     if (team_.rank() == 0) put_together();
+    team_.wait_for_all("files of the adapter");  // asleep
     const auto sums =
         team_.sums({std::llround(stage_.vectors().passes() * length()), std::llround(written_)});
     if (stage_.is_tensor_by_tensor()) output_.merged.passes = static_cast<double>(sums[0]) / length();
@@ -109,7 +118,7 @@ class Writing {
     }
     const auto add = [&](std::size_t rank, std::size_t i, const Cost& cost, double written) {
       const auto numbers = static_cast<double>(tensors[i].range.count);
-      all[rank].read += numbers * (keeps ? sizeof(float) : input * count) + written;
+      all[rank].read += numbers * (keeps ? sizeof(float) : input * count);
       all[rank].written += written;
       all[rank].flops += cost.flops;
       all[rank].memory = std::max(all[rank].memory, cost.memory);
@@ -132,7 +141,6 @@ class Writing {
   }
 
  private:
-  static constexpr const char* making_name = ".making";
   fs::path vectors_path() const { return folder_ / making_name / "vectors.safetensors"; }
   fs::path factors_path(std::size_t i) const {
     return folder_ / making_name / ("factors." + std::to_string(i) + ".safetensors");
@@ -158,25 +166,30 @@ class Writing {
   void lay_out(store::UnfinishedFolder& unfinished) const {
     const bool keeps = !stage_.is_tensor_by_tensor();
     if (unfinished.goes_on() && keeps && !has_vectors()) unfinished.start_anew();
-    if (unfinished.goes_on()) return;
     store::create_folders(folder_ / making_name);
+    if (unfinished.goes_on()) return;
     if (keeps) store::SharedSafetensors::create(vectors_path(), all_vectors(), {});
     unfinished.begin();
   }
 
   /// λτ of all tensors into a file, whose zeros take no room.
-  void keep_vectors() {
+  void keep_vectors(const std::function<void(double)>& see) {
     store::SharedSafetensors file(vectors_path(), all_vectors(), {}, team_.size() > 1);
     UnderWay under_way(team_, folder_, {stage_.vectors().length()}, [&] { file.flush(); });
     const auto shares = stage_.shares(team_.size(), [&](Range range) { return under_way.left(0, range); });
+    const auto& share = shares[static_cast<std::size_t>(team_.rank())];
+    const double before = stage_.vectors().come_to();
+    done_ = flops_of_reading * share.visits + share.flops;
+    left_to_do_ += done_;
     std::set<std::string> written;
     std::mutex mutex;
     try {
       const auto merged = stage_.merge(
-          shares[static_cast<std::size_t>(team_.rank())], 0, under_way,
+          share, 0, under_way,
           [&](const std::string& name, std::int64_t from, const at::Tensor& tau) {
             (*go_on_)();
             const std::lock_guard lock(mutex);
+            see(std::min(done_, flops_of_reading * (stage_.vectors().come_to() - before)) / left_to_do_);
             if (!written.contains(name) && !tau.any().item<bool>()) return;
             written.insert(name);
             file.write(name, from, tau);
@@ -248,18 +261,40 @@ class Writing {
     return costs;
   }
 
-  /// The numbers of the tensors whose factors an earlier start has left.
+  /// The numbers of the tensors whose factors an earlier start has left, of the shapes that they must have.
   std::vector<std::int64_t> factored() const {
     std::vector<std::int64_t> finished;
     for (std::size_t i = 0; i < stage_.vectors().tensors().size(); ++i)
-      if (fs::exists(factors_path(i))) finished.push_back(static_cast<std::int64_t>(i));
+      if (fs::exists(factors_path(i)) && are_factors(factors_path(i), i))
+        finished.push_back(static_cast<std::int64_t>(i));
     return finished;
   }
 
+  bool are_factors(const fs::path& path, std::size_t i) const {
+    try {
+      const auto& tensor = stage_.vectors().tensors()[i];
+      const auto file = store::MappedTensors(path).tensors();
+      const auto is = [&](const char* name, std::size_t dimensions) {
+        const auto entry = file.find(name);
+        return entry != file.end() && entry->second.shape.size() == dimensions;
+      };
+      if (!is(of_figures, 1) || file.at(of_figures).shape.front() != 3 ||
+          file.at(of_figures).scalar != at::kDouble)
+        return false;
+      if (file.size() == 1) return true;  // a matrix that did not change
+      if (file.size() != 3 || !is(of_a, 2) || !is(of_b, 2) || tensor.range.count == 0) return false;
+      auto rows = tensor.shape.front(), columns = tensor.range.count / rows;
+      if (place_of(tensor).transposed) std::swap(rows, columns);
+      const auto &a = file.at(of_a).shape, &b = file.at(of_b).shape;
+      return a[1] == columns && b[0] == rows && a[0] == b[1] && a[0] > 0;
+    } catch (const InputError&) {
+      return false;
+    }
+  }
+
   /// This rank's part of the matrices that no earlier start has factored.
-  void factor(const std::function<void(double)>& see) {
+  void factor(std::vector<Matrix> work, const std::function<void(double)>& see) {
     const auto finished = team_.joined(team_.rank() == 0 ? factored() : std::vector<std::int64_t>{});
-    auto work = matrices();
     std::erase_if(work, [&](const Matrix& matrix) {
       return std::find(finished.begin(), finished.end(), static_cast<std::int64_t>(matrix.tensor)) !=
              finished.end();
@@ -275,7 +310,7 @@ class Writing {
       store::write_safetensors(factors_path(work[k].tensor), file);
       for (const auto& entry : file.tensors) written_ += static_cast<double>(entry.second.nbytes());
       made += costs[k];
-      if (mine > 0) see(made / mine);
+      see((done_ + made) / std::max(1.0, done_ + mine));
     }
   }
 
@@ -287,7 +322,8 @@ class Writing {
       room.modules.push_back(module_of(tensor.name));
       room.whole.push_back(tensor.name);
     }
-    store::AdapterWriter out(folder_, recipe_.base.string(), {}, room);
+    const auto built = folder_ / making_name / "adapter";  // a kill leaves nothing of it in the result
+    store::AdapterWriter out(built, recipe_.base.string(), {}, room);
     // A bias has another name where its module has a product, and none of its own where that is whole.
     std::vector<std::size_t> later;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -311,12 +347,13 @@ class Writing {
     if (transposed_) out.store_transposed();
     out.commit();
     std::error_code ignored;
-    written_ += static_cast<double>(fs::file_size(folder_ / "adapter_model.safetensors", ignored));
+    written_ += static_cast<double>(fs::file_size(built / "adapter_model.safetensors", ignored));
+    for (const char* name : {"adapter_model.safetensors", "adapter_config.json"})
+      store::publish(built / name, folder_ / name);
     double nonzero = 0;
     for (const auto& entry : nonzero_) nonzero += static_cast<double>(entry.second);
     output_.merged.density = nonzero / length();
     kept_.reset();
-    fs::remove_all(folder_ / making_name);
   }
 
   Place place_of(const NamedTensor& tensor) const {
@@ -534,6 +571,8 @@ class Writing {
   std::set<std::string> whole_;
   std::map<std::size_t, std::int64_t> nonzero_;  ///< numbers of λτ, by tensor
   double written_ = 0;                           ///< bytes
+  /// Flops of this rank, about: of λτ, where that is kept, and of all that it has to do.
+  double done_ = 0, left_to_do_ = 0;
   AdapterOutput output_;
 };
 
@@ -543,6 +582,11 @@ AdapterOutput write_adapter(const Recipe& recipe, const Stage& stage, const fs::
                             store::UnfinishedFolder* unfinished, const Making& making,
                             const std::function<void()>& go_on) {
   return Writing(recipe, stage).made(folder, unfinished, making, go_on);
+}
+
+void remove_making(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove_all(folder / making_name, ignored);
 }
 
 std::vector<Load> adapter_loads(const Recipe& recipe, const Stage& stage, int ranks) {

@@ -41,6 +41,9 @@ AdapterOutput write_adapter(const Recipe& recipe, const Stage& stage, const std:
                             store::UnfinishedFolder* unfinished, const Making& making,
                             const std::function<void()>& go_on);
 
+/// Removes from a finished folder what the adapter was put together of. What stays is no harm.
+void remove_making(const std::filesystem::path& folder);
+
 /// What each of so many ranks has to do for it, about.
 std::vector<Load> adapter_loads(const Recipe& recipe, const Stage& stage, int ranks);
 

@@ -928,7 +928,7 @@ Report merge(const Recipe& recipe, const Making& making) {
   std::vector<std::unique_ptr<Stage>> stages;
   Stand stand;
   const std::function<void()> go_on = [&, first_thread = std::this_thread::get_id()] {
-    if (std::this_thread::get_id() != first_thread) return;  // it asks for all
+    if (std::this_thread::get_id() != first_thread) return;  // others end when the first does
     making.go_on();
     if (stand.planned == 0) return;
     double come_to = 0;
@@ -1000,6 +1000,7 @@ Report merge(const Recipe& recipe, const Making& making) {
   if (is_first) {
     unfinished->commit();
     UnderWay::remove_journals(recipe.out);
+    if (recipe.adapter) remove_making(recipe.out);
   }
   making.look();
   return report;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <set>
@@ -77,13 +78,17 @@ class OfStage final : public Sink::Journal {
   Counted last_;  ///< that is not handed on yet
 };
 
-/// How many threads merge a share's pieces. A team of threads a stretch takes longer than the stretch, while
-/// factors of matrices have a use for one.
-std::size_t threads_for(const Stage::Share& share) {
-  constexpr double least = 1 << 22;  // numbers that a thread goes through, so that its start does not count
+/// How many threads merge the pieces of one of so many ranks' shares. A team of threads a stretch takes
+/// longer than the stretch, while factors of matrices have a use for one.
+std::size_t threads_for(const Stage::Share& share, int ranks) {
+  constexpr double least = 1 << 22;    // numbers that a thread goes through, so that its start does not count
+  constexpr double most_memory = 4e9;  // of all threads together
   if (share.flops > 0 || weights::backend().host != "Serial") return 1;
-  const auto wanted = std::min({static_cast<double>(at::get_num_threads()), share.visits / least,
-                                static_cast<double>(share.pieces.size())});
+  // A launched rank has one thread, if nobody says more.
+  const bool has_all = ranks == 1 || std::getenv("OMP_NUM_THREADS") != nullptr;
+  const auto wanted =
+      std::min({has_all ? static_cast<double>(at::get_num_threads()) : 1.0, share.visits / least,
+                static_cast<double>(share.pieces.size()), most_memory / std::max(1.0, share.memory)});
   return static_cast<std::size_t>(std::max(1.0, wanted));
 }
 
@@ -388,6 +393,10 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Left& left) const {
     share.memory = std::max(share.memory, memory(works[i]));
     share.pieces.push_back(std::move(all[i]));
   }
+  for (auto& share : shares) {
+    share.threads = threads_for(share, ranks);
+    share.memory *= static_cast<double>(share.threads);
+  }
   for (const auto& run : runs_) {
     if (!run.method->spans_tensors()) continue;
     const auto work = run.method->work(vectors_->tensors(), count);
@@ -402,8 +411,8 @@ std::vector<Stage::Share> Stage::shares(int ranks, const Left& left) const {
   return shares;
 }
 
-Stage::Seen Stage::merge_pieces(const Share& share, std::size_t threads, std::size_t number,
-                                UnderWay& under_way, const Write& write, Gives gives) const {
+Stage::Seen Stage::merge_pieces(const Share& share, std::size_t number, UnderWay& under_way,
+                                const Write& write, Gives gives) const {
   std::atomic<std::size_t> next = 0;
   std::atomic<bool> is_over = false;
   std::mutex mutex;  // of all that follows
@@ -411,7 +420,7 @@ Stage::Seen Stage::merge_pieces(const Share& share, std::size_t threads, std::si
   Seen seen;
   const auto merge_some = [&](const CheckpointVectors& vectors) {
     try {
-      for (auto i = next++; i < share.pieces.size(); i = next++) {
+      for (auto i = next++; !is_over && i < share.pieces.size(); i = next++) {
         const auto& piece = share.pieces[i];
         const auto& run = runs_[piece.run];
         const PartOfVectors part(vectors, piece.tensors);
@@ -436,7 +445,7 @@ Stage::Seen Stage::merge_pieces(const Share& share, std::size_t threads, std::si
     if (is_over) throw AnotherFailed();
   };
   std::vector<std::jthread> others;
-  for (std::size_t k = 1; k < threads; ++k)
+  for (std::size_t k = 1; k < share.threads; ++k)
     others.emplace_back([&, own = vectors_->again(go_on)] {
       const at::NoGradGuard no_grad;
       at::set_num_threads(1);
@@ -451,9 +460,8 @@ Stage::Seen Stage::merge_pieces(const Share& share, std::size_t threads, std::si
 Merged Stage::merge(const Share& share, std::size_t number, UnderWay& under_way, const Write& write,
                     Gives gives) const {
   const auto length = [](const TaskVectors& vectors) { return static_cast<double>(vectors.length()); };
-  const auto threads = threads_for(share);
   const OneThread alone(share.flops == 0);
-  auto [nonzero, visited] = merge_pieces(share, threads, number, under_way, write, gives);
+  auto [nonzero, visited] = merge_pieces(share, number, under_way, write, gives);
   if (under_way.team().rank() == 0)
     for (const auto& part : under_way.earlier(number)) nonzero += part.nonzero;
   for (const auto& run : runs_) {

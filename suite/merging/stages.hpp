@@ -55,10 +55,11 @@ class Stage {
       }
     };
     std::vector<Piece> pieces;
-    double visits = 0;   ///< numbers of vectors that it takes to go through, about
-    double numbers = 0;  ///< that it gives
-    double flops = 0;    ///< beside the visits
-    double memory = 0;   ///< bytes that it holds at once
+    double visits = 0;        ///< numbers of vectors that it takes to go through, about
+    double numbers = 0;       ///< that it gives
+    double flops = 0;         ///< beside the visits
+    double memory = 0;        ///< bytes that it holds at once
+    std::size_t threads = 1;  ///< that merge its pieces
   };
   /// The parts of a range that are to be made still.
   using Left = std::function<std::vector<Range>(Range)>;
@@ -103,9 +104,9 @@ class Stage {
     std::int64_t nonzero = 0;
     double visited = 0;
   };
-  /// Merges a share's pieces by so many threads.
-  Seen merge_pieces(const Share& share, std::size_t threads, std::size_t number, UnderWay& under_way,
-                    const Write& write, Gives gives) const;
+  /// Merges a share's pieces.
+  Seen merge_pieces(const Share& share, std::size_t number, UnderWay& under_way, const Write& write,
+                    Gives gives) const;
   void require_one_vector() const;
   void require_takes_adapter(const Recipe::Source& source) const;
   void plan();

@@ -81,8 +81,8 @@ std::shared_ptr<const VectorMethod> make(const std::string& name, config::Sectio
 
 }  // namespace taugrid::merging
 
-/// TAUGRID_MERGING_METHOD(name, order, of_vectors, in_run, meaning[, has_coefficient[, outputs]]): the fields
-/// of an Entry.
+/// TAUGRID_MERGING_METHOD(name, order, of_vectors, in_run, meaning[, has_coefficient[, outputs[, is_merge]]]):
+/// the fields of an Entry.
 #define TAUGRID_MERGING_METHOD(name, ...)     \
   namespace taugrid::merging::name##_method { \
     extern const Entry entry;                 \

@@ -55,18 +55,25 @@ std::vector<weights::Undecided> together(const std::vector<weights::Undecided>& 
   return all;
 }
 
-/// Calls see(range) for the parts that lie in `whole`, neighbours as one; `next` is the first that is left.
+/// Calls see(range) for what of the parts lies in `whole`, neighbours as one; `next` is what is left of them,
+/// by place.
 template <class See>
-void each_range(std::span<const weights::Undecided>& next, Range whole, const See& see) {
+void each_range(std::span<weights::Undecided>& next, Range whole, const See& see) {
+  Range range{};
   while (!next.empty() && next.front().range.begin < whole.end()) {
-    Range range = next.front().range;
-    next = next.subspan(1);
-    while (!next.empty() && next.front().range.begin == range.end() && range.end() < whole.end()) {
-      range.count += next.front().range.count;
-      next = next.subspan(1);
+    auto& part = next.front().range;
+    const auto end = std::min(part.end(), whole.end());
+    if (range.count > 0 && range.end() != part.begin) {
+      see(range);
+      range = {};
     }
-    see(range);
+    if (range.count == 0) range.begin = part.begin;
+    range.count = end - range.begin;
+    part = {end, part.end() - end};
+    if (part.count > 0) break;  // the journal's parts may go on in the next
+    next = next.subspan(1);
   }
+  if (range.count > 0) see(range);
 }
 
 Range common(Range a, Range b) {
@@ -357,11 +364,11 @@ std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double
   // The majority is that of the whole vector, whatever a share is of.
   if (!majority || all.undecided == 0 || all.balance > 0) return all.nonzero;
   each.vote = MergeRule::Vote::negative;
-  const auto parts = together(all.parts, team);
+  auto parts = together(all.parts, team);
   auto nonzero = all.nonzero;
   for (const auto& part : parts) nonzero -= part.nonzero;
   all = {};
-  std::span<const weights::Undecided> next = parts;
+  std::span<weights::Undecided> next = parts;
   for (std::size_t r = 0; r < ranges.size(); ++r)
     each_range(next, ranges[r], [&](Range part) { merge_part(r, part, /*again=*/true); });
   all.count_together(team);

@@ -226,43 +226,51 @@ def place(file: Path, name: str) -> tuple[int, int]:
     return 8 + length + begin, 8 + length + end
 
 
-@pytest.mark.parametrize(("zero_sign", "balance"), [("positive", 0), ("majority", 10**9), ("majority", -(10**9))])
+@pytest.mark.parametrize(("zero_sign", "balance", "scope", "ranks"), [
+    ("positive", 0, "vector", 3), ("majority", 10**9, "vector", 3), ("majority", -(10**9), "vector", 3),
+    ("majority", 10**9, "tensor", 1), ("majority", -(10**9), "tensor", 1), ("majority", -(10**9), "tensor", 3),
+])  # fmt: skip
 def test_what_the_journal_calls_finished_is_not_made_again(
-    slow: Path, tmp_path: Path, zero_sign: str, balance: int
+    slow: Path, tmp_path: Path, zero_sign: str, balance: int, scope: str, ranks: int
 ) -> None:
-    """One tensor of a merge by cuts of the whole vector is said to be finished, with other bytes than it would get:
-    these stay, all others come, and the density counts what the journal says. Where most places of the journal elected
-    −, those that cancel become − everywhere, and the tensor is made again."""
+    """A line says that some tensors of a merge by cuts are finished, which have other bytes than they would get: these
+    stay, all others come, and the density counts what the journal says. Where most places of the journal elected −,
+    those that cancel become − everywhere, and the tensors are made again."""
     folder = linked(slow, tmp_path)
-    method, parameters = "ties", f'density = 0.3, zero_sign = "{zero_sign}"'
-    fresh = recipe(folder, method, 'density = 0.3, zero_sign = "positive"', "fresh")
+    method, cut = "ties", f'density = 0.3, scope = "{scope}"'
+    parameters = f'{cut}, zero_sign = "{zero_sign}"'
+    fresh = recipe(folder, method, f'{cut}, zero_sign = "positive"', "fresh")
     assert launch.run(1, "merge", fresh).returncode == 0
     begun(folder, method, parameters)
     weights = folder / ".out.partial/model.safetensors"
     expected, start = load_file(folder / "fresh/model.safetensors"), load_file(folder / "base/model.safetensors")
     merged = [name for name in sorted(expected) if name not in ("counter", "lm_head.weight", "nothing")]
-    first = sum(expected[name].numel() for name in merged[: merged.index("layers.3.w")])
-    numbers = expected["layers.3.w"]
-    nonzero = int((numbers != start["layers.3.w"]).sum())
+    first = merged.index("layers.3.w")
+    finished = merged[first : first + 4]
+    before = sum(expected[name].numel() for name in merged[:first])
+    numbers = sum(expected[name].numel() for name in finished)
+    nonzero = sum(int((expected[name] != start[name]).sum()) for name in finished)
     for journal in folder.glob(".out.partial/.finished.*"):
         journal.unlink()
-    (folder / ".out.partial/.finished.0").write_text(f"0 {first} {numbers.numel()} {nonzero} 1 {balance} end\n")
-    begin, end = place(weights, "layers.3.w")
+    line = f"0 {before} {numbers} {nonzero} 1 {balance} end\n"
+    (folder / ".out.partial/.finished.0").write_text(line)
+    places = [place(weights, name) for name in finished]
     with open(weights, "r+b") as file:
-        file.seek(begin)
-        file.write(torch.full_like(numbers, 7).numpy().tobytes())
-    done = launch.run(3, "merge", recipe(folder, method, parameters, "out"))
+        for name, (begin, end) in zip(finished, places, strict=True):
+            file.seek(begin)
+            file.write(torch.full_like(expected[name], 7).numpy().tobytes())
+            assert file.tell() == end
+    done = launch.run(ranks, "merge", recipe(folder, method, parameters, "out"))
     assert done.returncode == 0, done.stderr
     out = load_file(folder / "out/model.safetensors")
-    assert end - begin == numbers.nbytes
     if balance < 0:
         for name in merged:
             expected_tau, tau = (x[name].double() - start[name].double() for x in (expected, out))
             is_other = tau != expected_tau
             assert is_other.any() and (tau[is_other] < 0).all() and (expected_tau[is_other] > 0).all()
     else:
-        assert out["layers.3.w"].eq(7).all()
-        assert all(torch.equal(out[name], expected[name]) for name in expected if name != "layers.3.w")
+        assert all(out[name].eq(7).all() for name in finished)
+        assert all(torch.equal(out[name], expected[name]) for name in expected if name not in finished)
     records = [(folder / name / "merge.toml").read_text().splitlines()[1] for name in ("out", "fresh")]
     assert records[0] == records[1]
 
@@ -313,7 +321,7 @@ def test_what_is_in_the_way_stays(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("method", "parameters"), [
     ("task_arithmetic", ""), ("ties", 'density = 0.3, scope = "tensor"'), ("dare_ties", "density = 0.5"),
-    ("slerp", "t = 0.3"),
+    ("slerp", "t = 0.3"), ("karcher", ""), ("model_stock", ""),
 ])  # fmt: skip
 def test_threads_of_one_process_make_the_same_bytes(slow: Path, tmp_path: Path, method: str, parameters: str) -> None:
     folder = linked(slow, tmp_path)
@@ -392,6 +400,20 @@ def test_any_number_of_ranks_gives_the_same_adapter(tmp_path: Path, method: str,
     assert outs[1] == outs[0] and outs[2] == outs[0]
 
 
+def test_threads_make_the_vectors_of_an_adapter(tmp_path: Path) -> None:
+    """The factors are rounded otherwise by several threads; their products are as near to the merged matrix."""
+    base = layered(tmp_path, layers=12, width=600)
+    for threads in (1, 4):
+        by_tensor = 'density = 0.3, scope = "tensor", zero_sign = "positive"'
+        done = launch.run(1, "merge", to_adapter(base, "ties", by_tensor, "rank = 3", f"out{threads}"), threads=threads)
+        assert done.returncode == 0, done.stderr
+    one, four = (load_file(base / f"out{threads}/adapter_model.safetensors") for threads in (1, 4))
+    assert set(one) == set(four)
+    for name in (name.removesuffix("A.weight") for name in one if "lora_A" in name):
+        products = [x[f"{name}B.weight"].double() @ x[f"{name}A.weight"].double() for x in (one, four)]
+        torch.testing.assert_close(products[0], products[1], rtol=1e-5, atol=1e-6)
+
+
 def test_any_number_of_ranks_extracts_the_same(tmp_path: Path) -> None:
     layered(tmp_path, layers=5, width=40)
     for ranks in (1, 3):
@@ -403,7 +425,8 @@ def test_any_number_of_ranks_extracts_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["task_arithmetic", "ties"])
 def test_a_killed_adapter_goes_on_with_other_ranks(tmp_path: Path, method: str) -> None:
-    """What was factored is not factored again: zeros that are written in the place of one matrix' factors stay."""
+    """What was factored is not factored again: zeros that are written in the place of one matrix' factors stay. What
+    has another shape, or is no file of tensors, is made again."""
     layered(tmp_path, layers=24, width=600)
     cut = "density = 0.3" if method == "ties" else ""
     whole = to_adapter(tmp_path, method, cut, "rank = 2", "whole")
@@ -417,6 +440,8 @@ def test_a_killed_adapter_goes_on_with_other_ranks(tmp_path: Path, method: str) 
     factors = load_file(finished[0])
     number = int(finished[0].name.split(".")[1])
     save_file(factors | {"a": torch.zeros_like(factors["a"])}, finished[0])
+    save_file(factors | {"a": torch.zeros(2, 3)}, finished[1])
+    finished[2].write_bytes(b"{}")
     done = launch.run(3, "merge", tmp_path / "out.toml")
     assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
     name = sorted(load_file(tmp_path / "base/model.safetensors"))[number].removesuffix("weight")
@@ -436,7 +461,8 @@ def test_the_plan_of_an_adapter(tmp_path: Path) -> None:
         rows = {int(row[0]): row for row in map(str.split, done.stdout.splitlines()) if row[0].isdigit()}
         least = (4 * 4 + kept) * numbers / 1e6  # θ0 and three models; λτ as it was kept
         assert rows[1][2] == rows[1][4] == rows[1][6] == "MB"
-        assert least < float(rows[1][1]) < 4 * least  # ties goes through them several times
+        # ties goes through them several times
+        assert least < float(rows[1][1]) < (4 if method == "ties" else 1.2) * least
         assert float(rows[4][1]) < 0.5 * float(rows[1][1]) and float(rows[4][7]) < 0.3 * float(rows[1][7])
         done = launch.run(1, "merge", path)
         assert done.returncode == 0, done.stderr
