@@ -72,16 +72,19 @@ TEST_F(Folder, AFileInTheWayIsOneLine) {
 
 TEST_F(Folder, RemovesLeftoversOfKilledWrites) {
   EXPECT_EQ(problem(""), "");
-  const auto leftover = base / "run/units/.a.safetensors.partial.host.0123456789abcdef";
+  const auto leftovers = {base / "run/units/.a.safetensors.partial.host.0123456789abcdef",
+                          base / "run/.results.h5.partial.host.0123456789abcdef",
+                          base / "run/.results.h5.partial.host.0123456789abcdef.locktest.1"};
   const auto unit = base / "run/units/a.safetensors";
-  const auto of_others = {base / "run/.data.partial", base / "run/checkpoints/.a.partial.123"};
+  const auto of_others = {base / "run/.data.partial", base / "run/checkpoints/.a.partial.123",
+                          base / "run/.mine.locktest.1"};
   if (world.rank() == 0) {
-    std::ofstream(leftover) << "half";
+    for (const auto& each : leftovers) std::ofstream(each) << "half";
     for (const auto& each : of_others) std::ofstream(each) << "somebody's";
     std::ofstream(unit) << "whole";
   }
   EXPECT_EQ(problem(""), "");
-  EXPECT_FALSE(fs::exists(leftover));
+  for (const auto& each : leftovers) EXPECT_FALSE(fs::exists(each)) << each;
   EXPECT_TRUE(fs::exists(unit));
   for (const auto& each : of_others) EXPECT_TRUE(fs::exists(each)) << each;
 }
