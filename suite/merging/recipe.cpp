@@ -400,11 +400,11 @@ class Output {
     std::set<std::string> merged(matched.merged.begin(), matched.merged.end());
     for (const auto& [other, name] : matched.doubles) merged.insert(name);
     std::size_t piece = 0;
-    at::Tensor buffer;
     for (const auto& [name, info] : stage.start().tensors()) {
       const auto count = c10::multiply_integers(info.shape);
       for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += at_once) {
         if (!team.is_mine(piece++)) continue;
+        at::Tensor buffer;  // a new one each time: it is written later
         put(stage, name, begin, stage.start().numbers(name, begin, std::min(at_once, count - begin), buffer),
             /*merged=*/false);
       }
@@ -488,7 +488,7 @@ class Output {
       finite = weights::narrow(plain.const_data_ptr<float>(),
                                static_cast<std::uint16_t*>(written.mutable_data_ptr()), plain.numel());
     } else {
-      written = numbers.to(type, /*non_blocking=*/false, /*copy=*/true);
+      written = numbers.to(type, /*non_blocking=*/false, /*copy=*/merged);
       if (merged || type != numbers.scalar_type())
         finite = std::isfinite(written.sum(at::kDouble).item<double>());
     }

@@ -300,11 +300,6 @@ void Stage::require_one_vector() const {
 
 void Stage::put(const CheckpointVectors& vectors, Gives gives, std::int64_t begin, const at::Tensor& tau,
                 const Write& write) const {
-  gives == Gives::model ? add_to_theta0(vectors, begin, tau, write) : scale(vectors, begin, tau, write);
-}
-
-void Stage::add_to_theta0(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau,
-                          const Write& write) const {
   const auto& tensors = vectors.tensors();
   const auto end = begin + tau.numel();
   auto first =
@@ -317,24 +312,20 @@ void Stage::add_to_theta0(const CheckpointVectors& vectors, std::int64_t begin, 
            lambdas_[static_cast<std::size_t>(first - tensors.begin())] == lambda)
       ++first;
     const auto until = first == tensors.end() ? end : std::min(end, first->range.begin);
-    vectors.add_to_theta0(at, tau.narrow(0, at - begin, until - at), lambda, write);
+    const auto part = tau.narrow(0, at - begin, until - at);
+    gives == Gives::model ? vectors.add_to_theta0(at, part, lambda, write)
+                          : scale(vectors, at, part, lambda, write);
     at = until;
   }
 }
 
-void Stage::scale(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau,
+void Stage::scale(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau, double lambda,
                   const Write& write) const {
-  const auto& tensors = vectors.tensors();
-  const auto index_of = [&](const std::string& name) {
-    const auto place =
-        std::find_if(tensors.begin(), tensors.end(), [&](const auto& each) { return each.name == name; });
-    return static_cast<std::size_t>(place - tensors.begin());
-  };
   vectors.each_part(begin, tau, [&](const std::string& name, std::int64_t from, const at::Tensor& part) {
     at::Tensor buffer;
     write(name, from,
           is_of_models_ ? at::sub(part, start_.numbers(name, from, part.numel(), buffer).to(at::kFloat))
-                        : at::mul(part, lambdas_[index_of(name)]));
+                        : at::mul(part, lambda));
   });
 }
 

@@ -95,9 +95,8 @@ class Stage {
   /// Gives the numbers begin … that a method made of the vectors, which are a thread's own.
   void put(const CheckpointVectors& vectors, Gives gives, std::int64_t begin, const at::Tensor& tau,
            const Write& write) const;
-  void add_to_theta0(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau,
-                     const Write& write) const;
-  void scale(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau,
+  /// λτ of tensors that have this λ; of models their difference from θ0.
+  void scale(const CheckpointVectors& vectors, std::int64_t begin, const at::Tensor& tau, double lambda,
              const Write& write) const;
   /// Numbers of τ that are not zero, and of vectors that were gone through.
   struct Seen {
