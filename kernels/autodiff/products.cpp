@@ -176,21 +176,27 @@ at::Tensor pull_back_by_buckets(const std::vector<at::Tensor>& blocks, const at:
   return gradient.flat();
 }
 
-}  // namespace
-
-at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
-                     const at::Tensor& cotangent, at::ScalarType type, const Buckets* buckets) {
-  if (buckets != nullptr) return pull_back_by_buckets(blocks, output, cotangent, type, *buckets);
-  const auto gradients = gradients_of(output, cotangent, blocks, false, false);
+/// The gradients of the blocks that are trained, end to end.
+at::Tensor end_to_end(const std::vector<at::Tensor>& blocks, const std::vector<at::Tensor>& gradients,
+                      const at::TensorOptions& options) {
   std::int64_t n = 0, from = 0;
   for (const auto& block : blocks) n += block.requires_grad() ? block.numel() : 0;
-  const auto flat = at::empty({n}, output.options().dtype(type).requires_grad(false));
+  const auto flat = at::empty({n}, options);
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (!blocks[i].requires_grad()) continue;
     put(gradients[i], flat.narrow(0, from, blocks[i].numel()));
     from += blocks[i].numel();
   }
   return flat;
+}
+
+}  // namespace
+
+at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
+                     const at::Tensor& cotangent, at::ScalarType type, const Buckets* buckets) {
+  if (buckets != nullptr) return pull_back_by_buckets(blocks, output, cotangent, type, *buckets);
+  return end_to_end(blocks, gradients_of(output, cotangent, blocks, false, false),
+                    output.options().dtype(type).requires_grad(false));
 }
 
 ValueAndGradient gradient(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta,
@@ -206,6 +212,11 @@ HessianVectorProduct::HessianVectorProduct(const Layout& layout, const Function<
   const auto value = loss(blocks_);
   loss_ = value.item<double>();
   gradients_ = gradients_of(value, at::ones_like(value), blocks_, true, true);
+}
+
+at::Tensor HessianVectorProduct::gradient() const {
+  const at::NoGradGuard no_grad;
+  return end_to_end(blocks_, gradients_, blocks_.front().options().requires_grad(false));
 }
 
 at::Tensor HessianVectorProduct::operator()(const at::Tensor& v) const {

@@ -76,6 +76,8 @@ class HessianVectorProduct {
   /// [n] → [n], n being the length of the trained blocks; it holds until the next product.
   at::Tensor operator()(const at::Tensor& v) const;
   double loss() const { return loss_; }
+  /// ∇L(θ) [n].
+  at::Tensor gradient() const;
 
  private:
   std::vector<at::Tensor> blocks_;

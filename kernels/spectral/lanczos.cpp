@@ -66,11 +66,13 @@ double rounding_of(at::ScalarType type) {
 
 }  // namespace
 
-EigenResult lanczos(const LinearOperator& apply, const at::Tensor& like, const EigenOptions& options) {
+EigenResult lanczos(const LinearOperator& apply, const at::Tensor& like, const EigenOptions& options,
+                    at::Tensor near) {
   detail::check_arguments(like, options);
   LinearOperator operate = apply;
   detail::CountedOperator product(operate);
-  Basis basis{detail::start_vector(like, options.seed)};
+  Basis basis{detail::start_vector(like, options.seed, near)};
+  near.reset();  // its memory is the next vector's
   at::Tensor image = product(basis.front());
   double scale = product.last_norm();  // at most ‖A‖
   detail::Reached reached(image);

@@ -93,7 +93,7 @@ Work lambda_max(const Fixture& x, bool lanczos) {
   work.run = [&x, eigenpair, loss, options, lanczos] {
     const autodiff::HessianVectorProduct hessian(x.encoder().layout(), loss, x.theta0());
     const spectral::LinearOperator apply = [&](const at::Tensor& v) { return hessian(v); };
-    *eigenpair = lanczos ? spectral::lanczos(apply, x.theta0(), options)
+    *eigenpair = lanczos ? spectral::lanczos(apply, x.theta0(), options, hessian.gradient())
                          : spectral::power_iteration(apply, x.theta0(), options);
   };
   work.run();  // the flops depend on how many products it takes, the same in every run

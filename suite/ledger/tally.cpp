@@ -204,15 +204,18 @@ Tally& Tally::train(const std::string& name, const training::Training& training,
 }
 
 Tally& Tally::hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
-                      std::int64_t basis, Rehearse rehearse) {
+                      bool gradient, std::int64_t basis, Rehearse rehearse) {
   const auto& cost = study_->model.cost();
   const auto n = share(points), at_once = std::min(n, chunk);
   const double f = cost.forward(), chunks = number(n) / number(std::max<std::int64_t>(1, at_once));
   // A call is a product, and includes the graph: made once where one chunk holds all, else for each product.
-  // A linear product has no graph to keep: value 1, tangent 2, backward 2.
+  // A linear product has no graph to keep: value 1, tangent 2, backward 2. A graph that is kept has the
+  // gradient.
   const bool kept = n <= chunk;
   const double graph = linear ? 0 : 3, product = linear ? 5 : 6;
-  const double passes = product + (kept ? graph / number(products) : graph), left = part_left(*study_);
+  const double once = (kept ? graph : 0) + (gradient && (linear || !kept) ? 3 : 0);
+  const double passes = product + (kept ? 0 : graph) + once / number(products);
+  const double left = part_left(*study_);
   const auto free = study_->free_parameters();
   const double bytes =
       4 * number(basis + 6) * number(free) +

@@ -53,8 +53,9 @@ class Tally {
     return exchange(schedule::gathers_of_ranks, numbers, times);
   }
   /// Products with the Hessian of the loss over `points` points, `chunk` at a time; `basis` vectors are held.
-  /// Where there are several ranks, each has its own points' part of them.
-  Tally& hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
+  /// Where there are several ranks, each has its own points' part of them. `gradient`: the loss's gradient is
+  /// taken before them.
+  Tally& hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products, bool gradient,
                  std::int64_t basis, Rehearse rehearse);
   /// Gram matrices of `logits` logits: `rows` points with themselves and with `beside` others, `chunk` of
   /// these at a time.

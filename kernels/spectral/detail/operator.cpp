@@ -13,10 +13,15 @@
 
 namespace taugrid::spectral::detail {
 
+namespace {
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+}  // namespace
+
 void check_arguments(const at::Tensor& like, const EigenOptions& options) {
-  const auto require = [](bool condition, const char* message) {
-    if (!condition) throw std::invalid_argument(message);
-  };
   require(like.defined() && like.dim() == 1 && like.numel() > 0,
           "like is not a vector of at least one element");
   require(like.scalar_type() == at::kFloat || like.scalar_type() == at::kDouble,
@@ -26,11 +31,19 @@ void check_arguments(const at::Tensor& like, const EigenOptions& options) {
   require(options.max_basis >= 2, "max_basis is below 2");
 }
 
-at::Tensor start_vector(const at::Tensor& like, std::uint64_t seed) {
+at::Tensor start_vector(const at::Tensor& like, std::uint64_t seed, const at::Tensor& near) {
   const at::Generator generator = at::detail::createCPUGenerator(seed);
   at::Tensor vector = at::randn({like.numel()}, generator, at::TensorOptions(like.scalar_type()));
   vector.div_(weights::norm(vector));
-  return vector.to(like.device());
+  vector = vector.to(like.device());
+  if (!near.defined()) return vector;
+  require(near.sizes() == like.sizes() && near.scalar_type() == like.scalar_type() &&
+              near.device() == like.device(),
+          "near is not a vector as like");
+  const double length = weights::norm(near);
+  if (length == 0) return vector;
+  vector.add_(near, 1 / length);
+  return vector.div_(weights::norm(vector));
 }
 
 at::Tensor CountedOperator::operator()(const at::Tensor& vector) {

@@ -10,8 +10,9 @@ namespace taugrid::spectral::detail {
 /// \throws std::invalid_argument
 void check_arguments(const at::Tensor& like, const EigenOptions& options);
 
-/// A normal random vector of unit length, drawn on the CPU.
-at::Tensor start_vector(const at::Tensor& like, std::uint64_t seed);
+/// A normal random vector of unit length, drawn on the CPU; with `near`, as lanczos() has it, the direction
+/// of the sum of both directions. \throws std::invalid_argument
+at::Tensor start_vector(const at::Tensor& like, std::uint64_t seed, const at::Tensor& near = {});
 
 /// Applies A, counts, and refuses what is not a finite vector.
 class CountedOperator {

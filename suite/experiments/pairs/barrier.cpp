@@ -101,7 +101,7 @@ class Barrier final : public Experiment {
       }
       tally.forward(t, n, 2 + a).statistics(name, {i, j}, a + 1);
       for (int state = 0; state < 2; ++state)  // θ0, and the middle: a graph each
-        tally.hessian(false, n, chunk_, 1, 3,
+        tally.hessian(false, n, chunk_, 1, false, 3,
                       [this, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
                         return rehearse(t, inputs);
                       });

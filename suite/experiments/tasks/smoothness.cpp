@@ -3,7 +3,7 @@
 // Local smoothness: λ_max, the eigenvalue of largest magnitude of the Hessian of the training loss at θt, by
 // Lanczos or power iteration. It is stored with its sign, and is negative where negative curvature is the
 // stronger one; L in the task addition bound of paper 2 is |λ_max|. Iterations stop on ‖Hv − λv‖/|λ|, not on
-// the change of λ, which can stop early.
+// the change of λ, which can stop early. Lanczos starts near the loss's gradient, power iteration at random.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -57,11 +57,11 @@ class Smoothness final : public Experiment {
         auto tally = Tally(study_).sample(t, Split::train, n, chunk_).stores(3);
         if (!model.start) tally.vectors(model.name, {t});
         tally
-            .hessian(model.linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
+            .hessian(model.linear, n, chunk_, products(), lanczos_, lanczos_ ? options_.max_basis : 3,
                      [this, &model, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
                        return rehearse(model, t, inputs);
                      })
-            .sums(study_.free_parameters(), products());
+            .sums(study_.free_parameters(), products() + (lanczos_ ? 1 : 0));
         units.push_back(
             unit(smoothness_key(model.name, study_.tasks.name(t)), tally,
                  model.start ? std::vector<std::string>{} : study_.vectors.needs(model.name, {t}),
@@ -101,9 +101,10 @@ class Smoothness final : public Experiment {
     bool linear, start = false;
   };
 
-  /// How many products the tolerance takes, from experience: Lanczos about 8 for 1e-2, 10 for 1e-3.
+  /// How many products the tolerance takes, from experience: Lanczos about 7 for 1e-2, 9 for 1e-3.
   std::int64_t products() const {
-    const double wanted = (lanczos_ ? 1 : 3) * (3.2 - 2.2 * std::log10(options_.tolerance));
+    const double digits = -std::log10(options_.tolerance);
+    const double wanted = lanczos_ ? 3.2 + 1.8 * digits : 3 * (3.2 + 2.2 * digits);
     return std::clamp<std::int64_t>(std::llround(wanted), 2,
                                     std::max<std::int64_t>(2, options_.max_products));
   }
@@ -120,26 +121,32 @@ class Smoothness final : public Experiment {
     // product otherwise: half as dear again, and never more than one in memory.
     const auto share = group.share_of(n);
     const auto items = study_.readouts.of(t).loss_items(sample.labels);
-    std::vector<spectral::LinearOperator> parts;
+    std::vector<Part> parts;
     for (auto i = share.begin; i < share.end(); i += chunk_) {
       const auto m = std::min(chunk_, share.end() - i);
       const auto part = [=, this, &model, &sample, &state] {
-        return product(model.linear, state, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m),
+        return part_of(model.linear, state, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m),
                        items);
       };
       if (share.count <= chunk_) {
         parts.push_back(part());
       } else {
-        parts.emplace_back([part](const at::Tensor& v) { return part()(v); });
+        parts.push_back({[part](const at::Tensor& v) { return part().product(v); },
+                         [part] { return part().gradient(); }});
       }
     }
-    std::int64_t count = 0;
-    const spectral::LinearOperator hessian = [&](const at::Tensor& v) {
+    const auto sum_of = [&](const auto& of_part, const char* operation) {
       context.stop_if_requested();
       at::Tensor sum;
-      for (const auto& part : parts) sum = sum.defined() ? sum.add_(part(v)) : part(v);
-      if (!sum.defined()) sum = at::zeros_like(v);  // another rank has all points
-      if (group.size() > 1) group.all_reduce_sum(sum, "Hessian-vector product");
+      for (const auto& part : parts) sum = sum.defined() ? sum.add_(of_part(part)) : of_part(part);
+      if (!sum.defined())  // another rank has all points
+        sum = at::zeros({study_.free_parameters()}, state.theta.options());
+      if (group.size() > 1) group.all_reduce_sum(sum, operation);
+      return sum;
+    };
+    std::int64_t count = 0;
+    const spectral::LinearOperator hessian = [&](const at::Tensor& v) {
+      const auto sum = sum_of([&](const Part& part) { return part.product(v); }, "Hessian-vector product");
       ++count;
       context.progress(std::min(0.95, 0.05 * static_cast<double>(count)), "product " + std::to_string(count));
       return sum;
@@ -147,7 +154,10 @@ class Smoothness final : public Experiment {
     auto options = options_;
     options.seed = study::seed_for(study_.settings.seed, "hessian/" + study_.tasks.name(t));
     const auto like = at::empty({study_.free_parameters()}, state.theta.options());
-    const auto estimate = lanczos_ ? spectral::lanczos(hessian, like, options)
+    const auto gradient = [&] {
+      return sum_of([](const Part& part) { return part.gradient(); }, "gradient of the loss");
+    };
+    const auto estimate = lanczos_ ? spectral::lanczos(hessian, like, options, gradient())
                                    : spectral::power_iteration(hessian, like, options);
     store::TensorFile file;
     file.tensors["lambda_max"] = at::full({}, estimate.value, at::kDouble);
@@ -156,16 +166,22 @@ class Smoothness final : public Experiment {
     return file;
   }
 
-  /// v ↦ H v of the loss over some points of task t, of `whole`, at a model, or of a linear regime's at τ; v
-  /// of Study::free_blocks().
-  spectral::LinearOperator product(bool linear, const models::State& at, const at::Tensor& tau, std::size_t t,
-                                   const models::Batch& batch, const at::Tensor& labels, double whole) const {
+  /// What some points add to v ↦ H v and to ∇L, both of Study::free_blocks().
+  struct Part {
+    spectral::LinearOperator product;
+    std::function<at::Tensor()> gradient;
+  };
+
+  /// Of the loss over some points of task t, of `whole`, at a model, or of a linear regime's at τ.
+  Part part_of(bool linear, const models::State& at, const at::Tensor& tau, std::size_t t,
+               const models::Batch& batch, const at::Tensor& labels, double whole) const {
     const auto& layout = study_.model.layout();
     const training::PointsLoss loss{study_.readouts.of(t), labels, whole};
     if (!linear) {
       const auto product =
           std::make_shared<autodiff::HessianVectorProduct>(training::hessian(study_, at, batch, loss));
-      return [product](const at::Tensor& v) { return (*product)(v); };
+      return {[product](const at::Tensor& v) { return (*product)(v); },
+              [product] { return product->gradient(); }};
     }
     const auto encode = [this, &readout = loss.readout, batch](const models::Blocks<Dual>& p) {
       const auto& encoder = study_.model.encoder();
@@ -173,11 +189,19 @@ class Smoothness final : public Experiment {
     };
     const auto f = autodiff::jvp(layout, encode, study_.model.theta0(), tau);
     const auto z = (f.value + f.tangent).requires_grad_(true);
-    return [this, &layout, encode, loss, z](const at::Tensor& v) {
-      const auto blocks = autodiff::leaves(layout, study_.model.theta0(), study_.free_blocks());
-      const auto jv = autodiff::linearised(blocks, autodiff::trained_views(blocks, v), encode);
-      return autodiff::pull_back(blocks, jv.value, loss.curved(z, jv.tangent), v.scalar_type());
+    const auto leaves = [this, &layout] {
+      return autodiff::leaves(layout, study_.model.theta0(), study_.free_blocks());
     };
+    return {[=](const at::Tensor& v) {
+              const auto blocks = leaves();
+              const auto jv = autodiff::linearised(blocks, autodiff::trained_views(blocks, v), encode);
+              return autodiff::pull_back(blocks, jv.value, loss.curved(z, jv.tangent), v.scalar_type());
+            },
+            [=] {
+              const auto blocks = leaves();
+              const auto f0 = autodiff::linearised(blocks, std::vector<at::Tensor>(blocks.size()), encode);
+              return autodiff::pull_back(blocks, f0.value, loss.slope(z), z.scalar_type());
+            }};
   }
 
   /// The graph and two products; of a linear regime one product.
@@ -189,7 +213,8 @@ class Smoothness final : public Experiment {
         autodiff::trained_part(study_.model.layout(), study_.free_blocks(), study_.model.theta0());
     const auto operate = [this, linear, t, term, n] {
       const auto& start = study_.model.start();
-      return product(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, static_cast<double>(n));
+      return part_of(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, static_cast<double>(n))
+          .product;
     };
     if (!linear)
       return {[operate, direction] {

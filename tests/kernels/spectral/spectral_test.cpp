@@ -54,7 +54,10 @@ double true_residual(const spectral::LinearOperator& apply, const EigenResult& r
 class Eigenvalue : public ::testing::TestWithParam<std::string> {
  protected:
   Method method() const {
-    return GetParam() == "lanczos" ? Method(spectral::lanczos) : Method(spectral::power_iteration);
+    if (GetParam() == "power_iteration") return spectral::power_iteration;
+    return [](const auto& apply, const auto& like, const auto& options) {
+      return spectral::lanczos(apply, like, options);
+    };
   }
 };
 INSTANTIATE_TEST_SUITE_P(Methods, Eigenvalue, ::testing::Values("lanczos", "power_iteration"),
@@ -249,6 +252,35 @@ TEST(Lanczos, PlacesThatTheOperatorLeavesOut) {
     EXPECT_NEAR(result.vector.norm().item<double>(), 1, 1e-12);
     EXPECT_NEAR(true_residual(apply, result), result.residual, 1e-10 + 1e-3 * result.residual);
   }
+}
+
+TEST(Lanczos, StartsNearAVector) {
+  constexpr std::int64_t n = 4000;
+  auto values = 100 / at::arange(1, n + 1, at::kDouble);
+  values[1] = -90;
+  const auto apply = diagonal_operator(values);
+  const EigenOptions options{.tolerance = 1e-3, .seed = 4};
+  const auto without = spectral::lanczos(apply, values, options);
+  at::manual_seed(5);
+  auto close = at::randn({n}, at::kDouble);
+  close[0] += close.norm();
+  const auto with = spectral::lanczos(apply, values, options, 1e-6 * close);
+  EXPECT_NEAR(with.value, 100, 1e-3);
+  EXPECT_LT(with.products, without.products);
+
+  // The random half of the start finds what lies across the vector.
+  auto across = at::zeros({n}, at::kDouble);
+  across[1] = 1;
+  const auto found = spectral::lanczos(apply, values, options, across);
+  EXPECT_NEAR(found.value, 100, 1e-3);
+
+  const auto zero = spectral::lanczos(apply, values, options, at::zeros({n}, at::kDouble));
+  EXPECT_EQ(zero.value, without.value);
+  EXPECT_EQ(zero.products, without.products);
+
+  EXPECT_THROW(spectral::lanczos(apply, values, options, at::ones({n - 1}, at::kDouble)),
+               std::invalid_argument);
+  EXPECT_THROW(spectral::lanczos(apply, values, options, at::ones({n}, at::kFloat)), std::invalid_argument);
 }
 
 TEST(Lanczos, NeedsNoMoreProductsThanPowerIteration) {

@@ -121,7 +121,8 @@ TEST(Linearised, ValueIsExactAtTheStartAndGradientIsThatOfTheTangent) {
   const auto pixels = at::randn({3, 3, 16, 16}, theta.options());
   const auto loss_at = [&](const at::Tensor& t) {
     const auto f = autodiff::jvp(
-        layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pictures(pixels)); }, theta, t);
+        layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pictures(pixels)); },
+        theta, t);
     return (f.value + f.tangent).square().sum().item<double>();
   };
   const auto blocks = autodiff::leaves(layout, theta);
@@ -145,7 +146,8 @@ TEST(Jvp, AgreesWithCentralDifferencesInDouble) {
   const auto pixels = at::randn({2, 3, 16, 16}, theta.options());
   const at::NoGradGuard no_grad;
   const auto f = autodiff::jvp(
-      layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pictures(pixels)); }, theta, tau);
+      layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pictures(pixels)); },
+      theta, tau);
   const double h = 1e-5;
   const auto difference = (encoder->encode(layout.views(theta + h * tau), pictures(pixels)) -
                            encoder->encode(layout.views(theta - h * tau), pictures(pixels))) /
@@ -168,7 +170,8 @@ TEST(NtkGram, IsTheProductOfWholeGradientsForAllRowsAnyRowsAndLittleMemory) {
     std::vector<at::Tensor> gradients;
     for (std::int64_t i = 0; i < 11; ++i) {
       const auto logit = [&](const std::vector<at::Tensor>& p) {
-        return head.logits(encoder->encode(p, pictures(pixels.narrow(0, i, 1))))[0][which[static_cast<std::size_t>(c)]];
+        return head.logits(
+            encoder->encode(p, pictures(pixels.narrow(0, i, 1))))[0][which[static_cast<std::size_t>(c)]];
       };
       gradients.push_back(autodiff::gradient(layout, logit, theta).gradient);
     }
@@ -223,11 +226,14 @@ TEST(SecondDerivative, OfTrainedBlocksAloneIsThatPartOfTheWhole) {
     const auto& b = layout.blocks()[i];
     if (!trained[i]) direction.narrow(0, b.offset, b.count).zero_();
   }
-  const auto whole = autodiff::trained_part(
-      layout, trained, autodiff::HessianVectorProduct(layout, loss, theta)(direction));
-  const auto some = autodiff::HessianVectorProduct(layout, loss, theta, trained)(along);
+  const auto whole =
+      autodiff::trained_part(layout, trained, autodiff::HessianVectorProduct(layout, loss, theta)(direction));
+  const autodiff::HessianVectorProduct hessian(layout, loss, theta, trained);
+  const auto some = hessian(along);
   ASSERT_GT(whole.norm().item<double>(), 0);
   EXPECT_LT((some - whole).norm().item<double>(), 1e-12 * whole.norm().item<double>());
+  EXPECT_TRUE(
+      hessian.gradient().allclose(autodiff::gradient(layout, loss, theta, trained).gradient, 1e-12, 1e-14));
 
   std::vector<at::Tensor> gradients;
   for (std::int64_t i = 0; i < 2; ++i) {
