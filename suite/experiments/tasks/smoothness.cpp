@@ -172,7 +172,7 @@ class Smoothness final : public Experiment {
     std::function<at::Tensor()> gradient;
   };
 
-  /// Of the loss over some points of task t, of `whole`, at a model, or of a linear regime's at τ.
+  /// The loss is that of some points of task t, of `whole`, at a model, or at a linear regime's τ.
   Part part_of(bool linear, const models::State& at, const at::Tensor& tau, std::size_t t,
                const models::Batch& batch, const at::Tensor& labels, double whole) const {
     const auto& layout = study_.model.layout();
