@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "kernels/autodiff/products.hpp"
 #include "kernels/metrics/metrics.hpp"
 #include "kernels/tangent/ntk.hpp"
 #include "suite/study/regime.hpp"
@@ -85,39 +86,48 @@ Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
 }
 
 Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs,
-                        std::int64_t batch, std::int64_t at_once, double flops, std::int64_t times) {
+                        std::int64_t batch, std::int64_t at_once, double flops, std::int64_t times,
+                        bool tangent) {
   using study::StageWeights;
   const auto& cost = study_->model.cost();
-  passes("forward", inputs, batch, models * times, flops, cost.passing(),
-         [study = study_](const comm::Communicator&, std::int64_t n, std::int64_t) {
-           return rehearse_stage(*study, n);
+  passes(tangent ? "tangent" : "forward", inputs, batch, models * times, flops,
+         tangent ? cost.passing_tangent() : cost.passing(),
+         [study = study_, tangent](const comm::Communicator&, std::int64_t n, std::int64_t) {
+           return rehearse_stage(*study, n, tangent);
          });
+  // θ0's weights and the direction's, and as many states.
+  const std::int64_t together = tangent ? 2 : 1, weights = models * together;
   // In a line each rank has all inputs and a part of the model; else it has a part of the inputs.
   const int line = study_->settings.by_stretches() ? ranks_ : 1;
   const auto mine = line > 1 ? inputs : share(inputs);
   at_once = std::clamp<std::int64_t>(at_once, 1, std::max<std::int64_t>(1, mine));
   const auto rounds =
-      StageWeights::keeps(*study_, models, line) ? 1 : times * ((mine + at_once - 1) / at_once);
+      StageWeights::keeps(*study_, weights, line) ? 1 : times * ((mine + at_once - 1) / at_once);
   goes_through(number(rounds * (1 + std::ssize(tasks))) * study_->model.file_bytes() / line);
   const auto between = StageWeights::bytes_between(*study_);
   if (line > 1)
     gathers(static_cast<std::int64_t>(number(at_once) * between / sizeof(float)),
-            times * models * mine / at_once);
-  return holds(StageWeights::most_bytes(*study_, models, line) + number(models * at_once) * between);
+            times * weights * mine / at_once);
+  return holds(StageWeights::most_bytes(*study_, weights, line, together) +
+               number(weights * at_once) * between);
 }
 
-schedule::Rehearsal rehearse_stage(const Study& study, std::int64_t inputs) {
+schedule::Rehearsal rehearse_stage(const Study& study, std::int64_t inputs, bool tangent) {
   const auto& encoder = study.model.encoder();
   const models::Given given{study.model.random_batch(inputs)};
   const auto h = at::randn(study::StageWeights::shape_between(encoder, given.batch)).to(study.device);
   models::Blocks<at::Tensor> blocks;
   for (const auto& block : encoder.layout().blocks())
     blocks.push_back(block.stage == 1 ? at::randn(block.shape).mul_(1e-2).to(study.device) : at::Tensor());
-  return {[&encoder, given, h, blocks] {
+  const auto both = autodiff::duals(blocks, blocks);
+  return {[&encoder, given, h, blocks, both, tangent] {
             const at::NoGradGuard no_grad;
-            encoder.part(1, blocks, h, given, models::Reach::whole);
+            if (tangent)
+              encoder.part(1, both, autodiff::Dual{h, h}, given, models::Reach::whole);
+            else
+              encoder.part(1, blocks, h, given, models::Reach::whole);
           },
-          number(inputs) * study.model.cost().forward() / encoder.stages()};
+          (tangent ? 3 : 1) * number(inputs) * study.model.cost().forward() / encoder.stages()};
 }
 
 Tally& Tally::forward_apart(std::size_t t, std::int64_t inputs, std::int64_t times) {
@@ -252,8 +262,11 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
   logits(b, n, models).sample(b, split, n);
   const auto before = mark();
   const auto passes_of_models = [&]() -> Tally& {
-    if (study_->model.by_stages())
-      return edited_by_stages(edit.tasks, models, n).gathers_outputs(b, n, models);
+    const bool reads_features = linear && (edit.kind == Kind::start || edit.kind == Kind::terms);
+    if (study_->model.by_stages() && !reads_features) {
+      if (linear) return reads(features_bytes(*study_, b)).outputs_by_stages(b, edit.tasks, times, n, true);
+      return outputs_by_stages(b, edit.tasks, models, n, false);
+    }
     switch (edit.kind) {
       case Kind::start:
         return linear ? reads(features_bytes(*study_, b)) : forward(b, n, models);
@@ -288,11 +301,13 @@ Tally& Tally::count_part_of_later(const Mark& mark, double part) {
   return *this;
 }
 
-Tally& Tally::edited_by_stages(const std::vector<std::size_t>& tasks, std::int64_t models,
-                               std::int64_t inputs) {
-  return by_stages(tasks, models, inputs, study_->settings.evaluation_batch,
-                   study::StageWeights::inputs_at_once(*study_) / std::max<std::int64_t>(1, models),
-                   study_->model.cost().forward());
+Tally& Tally::outputs_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t models,
+                                std::int64_t n, bool tangent) {
+  const auto states = std::max<std::int64_t>(1, tangent ? 2 : models);
+  return by_stages(tasks, tangent ? 1 : models, n, study_->settings.evaluation_batch,
+                   study::StageWeights::inputs_at_once(*study_) / states,
+                   (tangent ? 3 : 1) * study_->model.cost().forward(), tangent ? models : 1, tangent)
+      .gathers_outputs(t, n, models);
 }
 
 Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,

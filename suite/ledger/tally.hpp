@@ -77,9 +77,14 @@ class Tally {
 
   /// Passes of so many models of these tasks' vectors over `inputs` inputs, `batch` at a time, where models
   /// are held a stage at a time, or by stretches: `flops` an input. What memory does not hold is made again
-  /// for every `at_once` inputs that all models go through together, and each time of `times`.
+  /// for every `at_once` inputs that all models go through together, and each time of `times`. `tangent`: the
+  /// one model is J(x)τ, τ being these vectors' sum.
   Tally& by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs,
-                   std::int64_t batch, std::int64_t at_once, double flops, std::int64_t times = 1);
+                   std::int64_t batch, std::int64_t at_once, double flops, std::int64_t times = 1,
+                   bool tangent = false);
+  /// The outputs of task t for n inputs, likewise.
+  Tally& outputs_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t models,
+                           std::int64_t n, bool tangent);
 
   /// Batch norm's statistics of `models` models edited by these tasks' vectors, where the regime's are
   /// computed again, by each rank of the group. edited() counts them.
@@ -113,7 +118,6 @@ class Tally {
 
  private:
   void add(schedule::Work work, double all_flops, double bytes);
-  Tally& edited_by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs);
   Tally& gathers_outputs(std::size_t t, std::int64_t inputs, std::int64_t times);
   Tally& exchange(const char* kind, std::int64_t numbers, std::int64_t times);
   std::int64_t share(std::int64_t n) const { return comm::rows_a_rank(n, ranks_); }
@@ -125,8 +129,8 @@ class Tally {
   double held_ = 0;  // of holds()
 };
 
-/// One stage of a model that is held a stage at a time, for so many inputs.
-schedule::Rehearsal rehearse_stage(const Study& study, std::int64_t inputs);
+/// One stage of a model that is held a stage at a time, for so many inputs; `tangent`: of dual numbers.
+schedule::Rehearsal rehearse_stage(const Study& study, std::int64_t inputs, bool tangent = false);
 
 /// Flops of the Gram matrices of one call of Tally::gram's computation: `recorded` points, `rows` of them as
 /// rows. For each logit the gradients of activations and weights (F each), and their inner products.

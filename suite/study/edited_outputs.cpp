@@ -50,9 +50,16 @@ void EditedOutputs::each_of_linear(const Edit& edit, std::size_t b, Split split,
     }
     return;
   }
-  const auto direction =
-      edit.kind == Kind::sum ? study_.vectors.sum(edit.regime, edit.tasks) : edit.direction;
-  const auto tangent = study_.evaluation.tangent(group_, direction, b, sample(edit, b, split, n).points);
+  const auto points = sample(edit, b, split, n).points;
+  const auto along = [&] {
+    if (edit.kind == Kind::direction) return study_.evaluation.tangent(group_, edit.direction, b, points);
+    if (!study_.model.by_stages())
+      return study_.evaluation.tangent(group_, study_.vectors.sum(edit.regime, edit.tasks), b, points);
+    StageWeights weights(study_, group_);
+    weights.go_along(edit.regime, edit.tasks);
+    return study_.evaluation.output_by_stages(group_, weights, b, points);
+  };
+  const auto tangent = along();
   for (std::int64_t k = 0; k < edit.models(); ++k)
     visit(k, at::add(base, tangent, edit.alpha[k].item<double>()));
 }
@@ -97,7 +104,10 @@ Said EditedOutputs::said(const Edit& edit, std::size_t b, Split split, std::int6
   const auto inputs = study_.samples.of(b, split, n);
   if (study_.model.by_stages()) {
     StageWeights weights(study_, group_);
-    weights.add(edit);
+    if (edit.is_linear() && edit.kind == Edit::Kind::sum)
+      weights.go_along(edit.regime, edit.tasks, edit.alpha[0].item<double>());
+    else
+      weights.add(edit);
     return study_.evaluation.said_by_stages(group_, weights, b, inputs.points, inputs.labels, most, before);
   }
   before(0);

@@ -10,6 +10,25 @@
 
 namespace taugrid::study {
 
+namespace {
+
+/// A pass of models, or along a direction.
+template <class F>
+void run(const StageWeights& weights, const StageWeights::Pass& pass,
+         std::span<const models::Given> batches, const F& see) {
+  const auto before = [](int) {};
+  if (weights.goes_along())
+    weights.run<autodiff::Dual>(pass, batches, before, see);
+  else
+    weights.run<at::Tensor>(pass, batches, before, see);
+}
+
+/// f(x; θ), and of a dual number J(x)τ.
+at::Tensor changing(const at::Tensor& z) { return z; }
+at::Tensor changing(const autodiff::Dual& z) { return z.tangent; }
+
+}  // namespace
+
 /// A rank's part of some points, and where what is found of them goes.
 struct Evaluation::Shard {
   const comm::Communicator& group;
@@ -92,14 +111,11 @@ void Evaluation::outputs_by_stages(const comm::Communicator& group, const StageW
         some.push_back({shard.inputs(j).to(compute_type())});
       const StageWeights::Pass pass = {models, models::Reach::read, readout.reads_vocabulary(),
                                        compute_type()};
-      weights.run(
-          pass, some, [](int) {},
-          [&](int part, std::int64_t k, std::size_t b, const at::Tensor& h,
-              const models::Blocks<at::Tensor>& p) {
-            if (part < weights.last_part()) return;
-            shard.put(readout.output(encoder, p, h, some[b].batch), i + static_cast<std::int64_t>(b),
-                      rows[static_cast<std::size_t>(k - first)]);
-          });
+      run(weights, pass, some, [&](int part, std::int64_t k, std::size_t b, const auto& h, const auto& p) {
+        if (part < weights.last_part()) return;
+        shard.put(changing(readout.output(encoder, p, h, some[b].batch)), i + static_cast<std::int64_t>(b),
+                  rows[static_cast<std::size_t>(k - first)]);
+      });
     }
     for (std::int64_t k = 0; k < models.count; ++k) {
       auto& mine = rows[static_cast<std::size_t>(k)];
@@ -110,6 +126,13 @@ void Evaluation::outputs_by_stages(const comm::Communicator& group, const StageW
       visit(first + k, mine);
     }
   }
+}
+
+at::Tensor Evaluation::output_by_stages(const comm::Communicator& group, const StageWeights& weights,
+                                        std::size_t t, const Points& points) const {
+  at::Tensor only;
+  outputs_by_stages(group, weights, t, points, [&](std::int64_t, const at::Tensor& z) { only = z; });
+  return only;
 }
 
 at::Tensor Evaluation::output(const comm::Communicator& group, const models::State& state, std::size_t t,
@@ -271,13 +294,11 @@ Said Evaluation::said_by_stages(const comm::Communicator& group, const StageWeig
     std::vector<at::Tensor> all;
     for (const auto* each : texts) all.push_back(at::zeros({each->whole().batch.size(), 1}, shard.options));
     const StageWeights::Pass pass = {{0, 1}, models::Reach::read, readout.reads_vocabulary(), compute_type()};
-    weights.run(
-        pass, given, [](int) {},
-        [&](int part, std::int64_t, std::size_t b, const at::Tensor& h, const models::Blocks<at::Tensor>& p) {
-          if (part < weights.last_part()) return;
-          const auto found = right ? texts[b]->right(p, h) : texts[b]->first_ranked(p, h);
-          all[b].copy_(found.unsqueeze(1));
-        });
+    run(weights, pass, given, [&](int part, std::int64_t, std::size_t b, const auto& h, const auto& p) {
+      if (part < weights.last_part()) return;
+      const auto found = right ? texts[b]->right(p, h) : texts[b]->first_ranked(p, h);
+      all[b].copy_(found.unsqueeze(1));
+    });
     for (auto& each : all) {
       if (line.is_shared()) line.share_last(each);
       each = each.squeeze(1).to(at::kLong);

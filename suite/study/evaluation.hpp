@@ -39,19 +39,23 @@ class Evaluation {
   at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, std::size_t t,
                      const Points& points) const;
 
-  /// As output() of each model of `weights`, in their order; `visit(k, z)`. Several go together through a
+  /// As output() of each model of `weights`, in their order; along a direction, as tangent(). `visit(k, z)`.
+  /// Several go together through a
   /// part of the model, as memory allows. Where the group's ranks share out its parts, they all go through
   /// all points.
   using Visit = std::function<void(std::int64_t k, const at::Tensor& z)>;
   void outputs_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
                          const Points& points, const Visit& visit) const;
+  /// Of the one model.
+  at::Tensor output_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
+                              const Points& points) const;
 
   /// What f(x; θ) says on points of task t, `most` tokens at most; with τ [P] what f(x; θ) + J(x)τ says, J at
   /// θ. On the host, on all ranks.
   Said said(const comm::Communicator& group, const models::State& state, const at::Tensor& tau, std::size_t t,
             const Points& points, const at::Tensor& labels, std::int64_t most) const;
 
-  /// The same of the one model of `weights`, whose texts stand in line: most + 1 passes. `before(share done)`
+  /// The same of the one model of `weights`, or along its direction, whose texts stand in line: most + 1 passes. `before(share done)`
   /// is called before each, as often on all ranks.
   Said said_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
                       const Points& points, const at::Tensor& labels, std::int64_t most,

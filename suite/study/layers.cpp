@@ -119,7 +119,7 @@ void Layers::outputs_by_stages(const StageWeights& weights, const models::Batch&
   const std::vector<models::Given> given = {{batch.to(type)}};
   std::vector<at::Tensor> features;
   std::size_t layer = 0;
-  weights.run({{0, weights.size()}, models::Reach::whole, false, type}, given, before,
+  weights.run<at::Tensor>({{0, weights.size()}, models::Reach::whole, false, type}, given, before,
               [&](int part, std::int64_t, std::size_t, const at::Tensor& h, const auto&) {
                 while (layer < layers_.size() && layers_[layer].number < part) ++layer;  // of another rank
                 if (layer == layers_.size() || layers_[layer].number != part) return;

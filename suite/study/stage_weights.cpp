@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <type_traits>
 
 #include "kernels/autodiff/products.hpp"
 #include "kernels/weights/weights.hpp"
@@ -47,9 +48,32 @@ bool holds(const MemoryBound& bound, std::int64_t models, double bytes) {
 }
 
 /// How many models' blocks of a part lie in memory side by side.
-std::int64_t models_of_part(const MemoryBound& bound, double bytes, std::int64_t models) {
+std::int64_t models_of_part(const MemoryBound& bound, double bytes, std::int64_t models,
+                            std::int64_t together = 1) {
   const auto room = static_cast<std::int64_t>(static_cast<double>(bound.vectors) / std::max(1.0, bytes));
-  return std::clamp<std::int64_t>(room, 1, models);
+  return std::clamp<std::int64_t>(room, together, models);
+}
+
+/// The k-th model's numbers; along a direction θ0 and τ are the first two.
+template <class T>
+decltype(auto) numbers_of(const std::vector<models::Blocks<at::Tensor>>& blocks, std::int64_t k) {
+  if constexpr (std::is_same_v<T, autodiff::Dual>)
+    return autodiff::duals(blocks[0], blocks[1]);
+  else
+    return (blocks[static_cast<std::size_t>(k)]);
+}
+
+void receive(const StageLine& line, at::Device device, at::ScalarType type, at::Tensor& state) {
+  state = line.received(device, type);
+}
+void receive(const StageLine& line, at::Device device, at::ScalarType type, autodiff::Dual& state) {
+  state.value = line.received(device, type);
+  state.tangent = line.received(device, type);
+}
+void send(const StageLine& line, const at::Tensor& state) { line.send(state); }
+void send(const StageLine& line, const autodiff::Dual& state) {
+  line.send(state.value);
+  line.send(autodiff::tangent_or_zeros(state));
 }
 
 StageLine line_of(const Study& study, const comm::Communicator& group) {
@@ -85,8 +109,17 @@ std::int64_t StageWeights::add(const Edit& edit) {
   std::vector<std::size_t> files;
   for (const auto t : edit.tasks) files.push_back(file_of(edit.regime, t));
   for (std::int64_t k = 0; k < edit.models(); ++k)
-    models_.push_back({is_sum, files, edit.alpha.narrow(0, k, 1).view({1, -1})});
+    models_.push_back({is_sum, false, files, edit.alpha.narrow(0, k, 1).view({1, -1})});
   return first;
+}
+
+void StageWeights::go_along(const std::string& regime, const std::vector<std::size_t>& tasks, double c) {
+  if (!models_.empty()) throw std::logic_error("a direction goes with no other models");
+  std::vector<std::size_t> files;
+  for (const auto t : tasks) files.push_back(file_of(regime, t));
+  models_.emplace_back();
+  models_.push_back({true, true, std::move(files), at::full({1, 1}, c, at::kDouble)});
+  goes_along_ = true;
 }
 
 void StageWeights::make_stretch(Range models, Range range, std::span<const at::Tensor> out) const {
@@ -132,7 +165,11 @@ void StageWeights::make_stretch(Range models, Range range, std::span<const at::T
     auto sum = at::zeros_like(base);
     for (const auto& vector : vectors) sum.add_(vector);
     auto row = made[0];
-    at::add_out(row, base, sum, model.alpha.item<double>());
+    const auto c = model.alpha.item<double>();
+    if (model.is_direction)
+      at::mul_out(row, sum, at::scalar_tensor(c, sum.options()));
+    else
+      at::add_out(row, base, sum, c);
   }
 }
 
@@ -175,7 +212,8 @@ void StageWeights::announce(int part, const Pass& pass) const {
 }
 
 bool StageWeights::keeps(std::int64_t models) const {
-  return holds(study_.bound, models, bytes_of(study_.model.encoder(), line_.mine(), true));
+  const auto weights = weights_of({0, models}).count;
+  return holds(study_.bound, weights, bytes_of(study_.model.encoder(), line_.mine(), true));
 }
 
 bool StageWeights::keeps(const Pass& pass) const {
@@ -194,46 +232,58 @@ bool StageWeights::keeps(const Pass& pass) const {
   return true;
 }
 
+template <class T>
 void StageWeights::run(const Pass& pass, std::span<const models::Given> batches,
-                       const std::function<void(int)>& before, const See& see) const {
+                       const std::function<void(int)>& before, const See<T>& see) const {
+  constexpr bool dual = std::is_same_v<T, autodiff::Dual>;
+  if (dual != goes_along_) throw std::logic_error("dual numbers are of a direction, and of nothing else");
   const at::NoGradGuard no_grad;
   const auto& encoder = study_.model.encoder();
   const auto count = pass.models.count;
   const auto [begin, end] = line_.mine();
   const bool kept = keeps(pass);
-  std::vector<std::vector<at::Tensor>> h(static_cast<std::size_t>(count),
-                                         std::vector<at::Tensor>(batches.size()));
+  std::vector<std::vector<T>> h(static_cast<std::size_t>(count), std::vector<T>(batches.size()));
   for (int part = begin; part < end; ++part) {
     before(part);
     const auto bytes = bytes_of(encoder, part, pass.vocabulary);
-    const auto together = kept ? count : models_of_part(study_.bound, bytes, count);
+    const auto together = kept || dual ? count : models_of_part(study_.bound, bytes, count);
     for (std::int64_t first = 0; first < count; first += together) {
       const Range some = {pass.models.begin + first, std::min(together, count - first)};
       std::vector<Blocks> made;
       auto& blocks = kept ? kept_->parts[static_cast<std::size_t>(part)] : made;
       if (blocks.empty()) {
-        blocks = blocks_of(some, part, pass);
+        blocks = blocks_of(weights_of(some), part, pass);
         if (first + together >= count && part + 1 < end)
           announce(part + 1, pass);  // while this part computes
       }
       for (std::int64_t k = 0; k < some.count; ++k) {
-        const auto& p = blocks[static_cast<std::size_t>(k)];
+        const auto& p = numbers_of<T>(blocks, k);
         for (std::size_t b = 0; b < batches.size(); ++b) {
           auto& state = h[static_cast<std::size_t>(first + k)][b];
-          if (part == begin && line_.receives()) state = line_.received(study_.device, pass.type);
+          if (part == begin && line_.receives()) receive(line_, study_.device, pass.type, state);
           state = encoder.part(part, p, std::move(state), batches[b], pass.reach);
           see(part, some.begin + k, b, state, p);
           if (part + 1 < end || !line_.sends()) continue;
-          line_.send(state);
-          state.reset();
+          send(line_, state);
+          state = T();
         }
       }
     }
   }
 }
 
+template void StageWeights::run(const Pass&, std::span<const models::Given>, const std::function<void(int)>&,
+                                const See<at::Tensor>&) const;
+template void StageWeights::run(const Pass&, std::span<const models::Given>, const std::function<void(int)>&,
+                                const See<autodiff::Dual>&) const;
+
 std::int64_t StageWeights::models_at_once(std::int64_t inputs) const {
   return std::clamp<std::int64_t>(inputs_at_once(study_) / std::max<std::int64_t>(1, inputs), 1, size());
+}
+
+std::int64_t StageWeights::inputs_at_once(std::int64_t tokens) const {
+  const std::int64_t states = goes_along_ ? 2 : 1;  // value and tangent
+  return std::max<std::int64_t>(1, inputs_at_once(study_, tokens) / states);
 }
 
 std::int64_t StageWeights::inputs_at_once(const Study& study, std::int64_t tokens) {
@@ -263,7 +313,7 @@ double StageWeights::bytes_between(const Study& study) {
   return sizeof(float) * static_cast<double>(c10::multiply_integers(shape));
 }
 
-double StageWeights::most_bytes(const Study& study, std::int64_t models, int ranks) {
+double StageWeights::most_bytes(const Study& study, std::int64_t models, int ranks, std::int64_t together) {
   const auto& encoder = study.model.encoder();
   double most = 0;
   for (const auto& stretch : StageLine::stretches(encoder, ranks)) {
@@ -274,7 +324,7 @@ double StageWeights::most_bytes(const Study& study, std::int64_t models, int ran
     }
     for (int part = stretch.begin; part < stretch.end; ++part) {
       const auto bytes = bytes_of(encoder, part, true);
-      most = std::max(most, static_cast<double>(models_of_part(study.bound, bytes, models)) * bytes);
+      most = std::max(most, static_cast<double>(models_of_part(study.bound, bytes, models, together)) * bytes);
     }
   }
   return most;

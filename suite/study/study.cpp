@@ -27,11 +27,9 @@ const Settings& checked(const Settings& settings) {
   if (settings.by_stretches() && settings.ranks_per_unit < 2)
     refuse("run.ranks_per_unit is 1; expected ranks that share out the stages, 2 or more", "stages");
   if (settings.random_init) refuse("model.init is \"random\"; expected \"pretrained\"");
-  for (const auto& name : settings.regimes) {
+  for (const auto& name : settings.regimes)
     if (settings.trains(name))
       refuse("finetune.regimes trains " + name + "; expected regimes that finetune.given names");
-    if (regime(name).linear) refuse("finetune.regimes: " + name + " is linear; expected others");
-  }
   if (settings.first_stage > 0)
     refuse(fmt::format("finetune.first_stage is {}; expected 0", settings.first_stage));
   if (settings.trains_heads) refuse("[heads] trains on whole models; expected a run without this section");

@@ -253,6 +253,11 @@ std::unique_ptr<Experiment> make_linearity(config::Config& config, const Study& 
                                        {.fallback = "all of finetune.regimes that have task vectors",
                                         .values = "a list of some of finetune.regimes"}},
                                       study.settings.vector_regimes, study.settings.vector_regimes);
+  for (const auto& name : regimes)
+    if (study.model.by_stages() && regime(name).linear)
+      section->refuse("regimes", "has " + name +
+                                     ", which is linear in its weights at each of its layers; expected "
+                                     "others where models are held a stage at a time (model.in_memory)");
   auto alpha = section->alpha_grid(
       "alpha", {"Weights α of a pair's first model in the mixed one, 1 − α of the second"}, {0.25, 0.5, 0.75},
       coefficients);

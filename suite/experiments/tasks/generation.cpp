@@ -119,9 +119,10 @@ class Generation final : public Experiment {
     const auto passes = study_.model.encoder().answers_in_line() ? 1 + tokens_ : 2;
     for (const auto& edit : edits) {
       if (study_.model.by_stages()) {
+        const std::int64_t kinds = edit.is_linear() ? 2 : 1;  // of numbers that go through
         work.by_stages(edit.tasks, 1, n, study_.settings.evaluation_batch,
-                       study::StageWeights::inputs_at_once(study_, tokens_), study_.model.cost().forward(),
-                       passes);
+                       study::StageWeights::inputs_at_once(study_, tokens_) / kinds,
+                       (edit.is_linear() ? 3 : 1) * study_.model.cost().forward(), passes, edit.is_linear());
       } else if (edit.is_linear()) {
         work.tangent(t, n, passes);
       } else {

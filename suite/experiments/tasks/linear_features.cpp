@@ -11,6 +11,7 @@
 #include <map>
 
 #include "suite/experiments/experiment.hpp"
+#include "suite/study/stage_weights.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -22,7 +23,7 @@ class LinearFeatures final : public Experiment {
  public:
   using Experiment::Experiment;
 
-  bool runs_by_stages() const override { return true; }  // it has nothing to do there
+  bool runs_by_stages() const override { return true; }
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     const auto linear = study_.settings.linear_regimes();
@@ -30,12 +31,16 @@ class LinearFeatures final : public Experiment {
     const auto& tasks = study_.tasks;
     for (std::size_t b = 0; b < tasks.with_control(); ++b) {
       Tally tally(study_);
-      count(tally, b, false);
+      count(tally, b, {}, false);
       units.push_back(
           unit(key::base_features(tasks.name(b)), tally, {}, [this, b](schedule::UnitContext& context) {
             store::TensorFile file;
+            const auto weights = by_stages(context, [](study::StageWeights& start) {
+              start.add(Edit::start());
+            });
             each_split(b, context, file, study_.model.first_stage(), [&](const study::Points& x) {
-              return study_.evaluation.output(context.group, study_.model.start(), b, x);
+              return weights ? study_.evaluation.output_by_stages(context.group, *weights, b, x)
+                             : study_.evaluation.output(context.group, study_.model.start(), b, x);
             });
             return file;
           }));
@@ -43,8 +48,9 @@ class LinearFeatures final : public Experiment {
     for (const auto& name : linear) {
       for (const auto t : tasks.all()) {
         const auto values = 2 * static_cast<std::int64_t>(tasks.with_control());
-        auto tally = Tally(study_).vectors(name, {t}).stores(values);
-        for (std::size_t b = 0; b < tasks.with_control(); ++b) count(tally, b, true);
+        auto tally = Tally(study_).stores(values);
+        if (!study_.model.by_stages()) tally.vectors(name, {t});
+        for (std::size_t b = 0; b < tasks.with_control(); ++b) count(tally, b, {t}, true);
         units.push_back(
             unit(key::features(name, tasks.name(t)), tally, study_.vectors.needs(name, {t}),
                  [this, name, t](schedule::UnitContext& context) { return tangents(name, t, context); }));
@@ -56,17 +62,29 @@ class LinearFeatures final : public Experiment {
   void write(Results&, const Finished&) const override {}
 
  private:
-  /// Outputs, or tangents, on task b's samples.
-  void count(Tally& tally, std::size_t b, bool tangents) const {
+  /// Outputs, or tangents of these tasks' vectors, on task b's samples.
+  void count(Tally& tally, std::size_t b, const std::vector<std::size_t>& of, bool tangents) const {
     for (const auto split : {Split::test, Split::validation}) {
       const auto n = study_.samples.size(b, split, study_.points(b));
       tally.sample(b, split, n);
       const auto before = tally.mark();
-      tangents ? tally.tangent(b, n) : tally.forward(b, n);
+      if (study_.model.by_stages())
+        tally.outputs_by_stages(b, of, 1, n, tangents);
+      else
+        tangents ? tally.tangent(b, n) : tally.forward(b, n);
       tally.count_part_of_later(before, ledger::part_left(study_));
     }
     const auto bytes = ledger::features_bytes(study_, b);
     tally.stores(static_cast<std::int64_t>(bytes), 1).holds(bytes);
+  }
+
+  /// Weights of what is to be run, where models are held a stage at a time.
+  template <class F>
+  std::optional<study::StageWeights> by_stages(const schedule::UnitContext& context, const F& fill) const {
+    if (!study_.model.by_stages()) return {};
+    std::optional<study::StageWeights> weights(std::in_place, study_, context.group);
+    fill(*weights);
+    return weights;
   }
 
   template <class F>
@@ -81,14 +99,18 @@ class LinearFeatures final : public Experiment {
 
   store::TensorFile tangents(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
     const auto& tasks = study_.tasks;
-    const auto tau = study_.vectors.vector(name, t);
+    const auto weights =
+        by_stages(context, [&](study::StageWeights& along) { along.go_along(name, {t}); });
+    const auto tau = weights ? at::Tensor() : study_.vectors.vector(name, t);
     store::TensorFile file;
     std::map<Split, at::Tensor> values;
     for (const auto split : {Split::test, Split::validation})
       values[split] = study_.sums({static_cast<std::int64_t>(tasks.with_control())});
     for (std::size_t b = 0; b < tasks.with_control(); ++b) {
-      each_split(b, context, file, study_.first_changed_stage(name),
-                 [&](const study::Points& x) { return study_.evaluation.tangent(context.group, tau, b, x); });
+      each_split(b, context, file, study_.first_changed_stage(name), [&](const study::Points& x) {
+        return weights ? study_.evaluation.output_by_stages(context.group, *weights, b, x)
+                       : study_.evaluation.tangent(context.group, tau, b, x);
+      });
       for (auto& [split, value] : values) {
         const auto& tangent = file.tensors.at(study::features_of(split, tasks.name(b)));
         value[static_cast<std::int64_t>(b)] = tangent.to(at::kDouble).square().sum(1).mean();

@@ -37,7 +37,7 @@ evaluation_batch = 7
 
 [finetune]
 given = ["standard"]
-regimes = ["standard"]
+regimes = ["standard", "posthoc"]
 checkpoints = "tuned"
 
 [similarity]
@@ -48,6 +48,7 @@ alpha = [0.0, 0.5, 1.0]
 points = 11
 
 [linearity]
+regimes = ["standard"]
 alpha = [0.25, 0.5]
 lambda = [0.4, 1.0]
 points = 13
@@ -66,6 +67,11 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "gemma2": GEMMA,  # tied, capped; float32
     "gpt2": {},  # matrices that lie transposed
 }
+
+
+def linearity_alone(sizes: str) -> str:
+    """The experiment with this section behind the given models."""
+    return EXPERIMENT.split("[similarity]")[0].replace(', "posthoc"', "") + "[linearity]\n" + sizes
 
 
 def stretches(ranks: int) -> tuple[str, ...]:
@@ -108,6 +114,7 @@ def test_all_numbers_are_those_of_whole_models(tuned: PromptWorld, tmp_path: Pat
     as_read = ("--set", f'model.label_words="{words}"')
     whole = numbers(measure(tuned.experiment, tmp_path / "whole", *as_read, ranks=1))
     assert any(name.startswith("linearity/standard") for name in whole) and "similarity/standard/norm_ratio" in whole
+    assert (whole["tau_jp/posthoc/tau_jp"] > 0).all() and "addition/posthoc/accuracy" in whole
     for folder, memory in (("stages", 0), ("tight", 1e-6)):
         ours = measure(tuned.experiment, tmp_path / folder, *as_read, *STAGES, "--set", f"run.memory={memory}", ranks=1)
         assert differing(whole, numbers(ours)) == [], folder
@@ -147,7 +154,7 @@ def slow_line(tmp_path_factory: pytest.TempPathFactory) -> tuple[PromptWorld, di
     """A world whose units take a while, and the numbers of a run of two ranks in a line."""
     folder = tmp_path_factory.mktemp("slow_line")
     world = world_of(folder / "world", "llama", hidden_size=192, intermediate_size=768, num_hidden_layers=6)
-    world.experiment.write_text(EXPERIMENT.split("[similarity]")[0] + "[linearity]\npoints = 24\nbatch = 1\n")
+    world.experiment.write_text(linearity_alone("points = 24\nbatch = 1\n"))
     return world, numbers(measure(world.experiment, folder / "unbroken", *stretches(2)))
 
 
@@ -190,7 +197,7 @@ def test_pictures(world: Any, run_folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("change", "expected"), [
     ('finetune.regimes=["standard","attention"]', "finetune.regimes trains attention"),
-    ('finetune.regimes=["standard","posthoc"]', "finetune.regimes: posthoc is linear"),
+    ('linearity.regimes=["posthoc"]', "linearity.regimes has posthoc, which is linear in its weights"),
     ("finetune.first_stage=1", "finetune.first_stage is 1; expected 0"),
     ('model.init="random"', 'model.init is "random"'),
     ("ntk.points=2", "[ntk] takes whole models"),
@@ -236,7 +243,7 @@ def peak(experiment: Path, folder: Path, *more: str) -> float:
 def test_memory_holds_a_stage(tmp_path: Path) -> None:
     """Models of 20 million numbers, 80 MB each in float32, of which whole ones take five and more."""
     world = world_of(tmp_path / "world", "llama", hidden_size=256, intermediate_size=1024, num_hidden_layers=24)
-    world.experiment.write_text(EXPERIMENT.split("[similarity]")[0] + "[linearity]\npoints = 4\nbatch = 4\n")
+    world.experiment.write_text(linearity_alone("points = 4\nbatch = 4\n"))
     bound = ("--set", "run.memory=0.02")
     assert peak(world.experiment, tmp_path / "stages", *STAGES, *bound) + 250 < peak(
         world.experiment, tmp_path / "whole", *bound)
@@ -270,7 +277,7 @@ def test_a_profile_of_gpus_plans_without_one(tmp_path: Path) -> None:
              "num_key_value_heads": 40, "vocab_size": 32000, "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
     (tmp_path / "model" / "config.json").write_text(json.dumps({"model_type": "llama", **shape}))
     experiment, made = tmp_path / "papers.toml", tmp_path / "plan.json"
-    experiment.write_text(EXPERIMENT.split("[disentanglement]")[0] + "[linearity]\npoints = 13\nbatch = 5\n")
+    experiment.write_text(linearity_alone("points = 13\nbatch = 5\n"))
     profile, of_gpus = json.loads(H100.read_text()), ("--ranks-per-host", "8", "--profile", H100, "--set",
                                                       "run.threads_per_rank=16")
     for ranks, how in ((1, STAGES), (4, stretches(4))):
