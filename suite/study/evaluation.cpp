@@ -14,8 +14,8 @@ namespace {
 
 /// A pass of models, or along a direction.
 template <class F>
-void run(const StageWeights& weights, const StageWeights::Pass& pass,
-         std::span<const models::Given> batches, const F& see) {
+void run(const StageWeights& weights, const StageWeights::Pass& pass, std::span<const models::Given> batches,
+         const F& see) {
   const auto before = [](int) {};
   if (weights.goes_along())
     weights.run<autodiff::Dual>(pass, batches, before, see);

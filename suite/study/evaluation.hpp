@@ -46,7 +46,7 @@ class Evaluation {
   using Visit = std::function<void(std::int64_t k, const at::Tensor& z)>;
   void outputs_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
                          const Points& points, const Visit& visit) const;
-  /// Of the one model.
+  /// What `visit` is given where there is one model.
   at::Tensor output_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
                               const Points& points) const;
 
@@ -55,8 +55,8 @@ class Evaluation {
   Said said(const comm::Communicator& group, const models::State& state, const at::Tensor& tau, std::size_t t,
             const Points& points, const at::Tensor& labels, std::int64_t most) const;
 
-  /// The same of the one model of `weights`, or along its direction, whose texts stand in line: most + 1 passes. `before(share done)`
-  /// is called before each, as often on all ranks.
+  /// The same of the one model of `weights`, or along its direction, whose texts stand in line: most + 1
+  /// passes. `before(share done)` is called before each, as often on all ranks.
   Said said_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
                       const Points& points, const at::Tensor& labels, std::int64_t most,
                       const std::function<void(double)>& before) const;

@@ -119,15 +119,15 @@ void Layers::outputs_by_stages(const StageWeights& weights, const models::Batch&
   const std::vector<models::Given> given = {{batch.to(type)}};
   std::vector<at::Tensor> features;
   std::size_t layer = 0;
-  weights.run<at::Tensor>({{0, weights.size()}, models::Reach::whole, false, type}, given, before,
-              [&](int part, std::int64_t, std::size_t, const at::Tensor& h, const auto&) {
-                while (layer < layers_.size() && layers_[layer].number < part) ++layer;  // of another rank
-                if (layer == layers_.size() || layers_[layer].number != part) return;
-                features.push_back(feature_of(part, h, batch));
-                if (std::ssize(features) < weights.size()) return;
-                see(layer++, features);
-                features.clear();
-              });
+  const auto look = [&](int part, std::int64_t, std::size_t, const at::Tensor& h, const auto&) {
+    while (layer < layers_.size() && layers_[layer].number < part) ++layer;  // of another rank
+    if (layer == layers_.size() || layers_[layer].number != part) return;
+    features.push_back(feature_of(part, h, batch));
+    if (std::ssize(features) < weights.size()) return;
+    see(layer++, features);
+    features.clear();
+  };
+  weights.run<at::Tensor>({{0, weights.size()}, models::Reach::whole, false, type}, given, before, look);
 }
 
 void Layers::tangents(const at::Tensor& tau, const models::Batch& batch, const See& see) const {

@@ -54,9 +54,9 @@ std::int64_t models_of_part(const MemoryBound& bound, double bytes, std::int64_t
   return std::clamp<std::int64_t>(room, together, models);
 }
 
-/// The k-th model's numbers; along a direction θ0 and τ are the first two.
+/// The k-th model's weights in numbers T; along a direction θ0's and τ's are the first two.
 template <class T>
-decltype(auto) numbers_of(const std::vector<models::Blocks<at::Tensor>>& blocks, std::int64_t k) {
+decltype(auto) weights_in(const std::vector<models::Blocks<at::Tensor>>& blocks, std::int64_t k) {
   if constexpr (std::is_same_v<T, autodiff::Dual>)
     return autodiff::duals(blocks[0], blocks[1]);
   else
@@ -257,7 +257,7 @@ void StageWeights::run(const Pass& pass, std::span<const models::Given> batches,
           announce(part + 1, pass);  // while this part computes
       }
       for (std::int64_t k = 0; k < some.count; ++k) {
-        const auto& p = numbers_of<T>(blocks, k);
+        const auto& p = weights_in<T>(blocks, k);
         for (std::size_t b = 0; b < batches.size(); ++b) {
           auto& state = h[static_cast<std::size_t>(first + k)][b];
           if (part == begin && line_.receives()) receive(line_, study_.device, pass.type, state);
@@ -324,7 +324,8 @@ double StageWeights::most_bytes(const Study& study, std::int64_t models, int ran
     }
     for (int part = stretch.begin; part < stretch.end; ++part) {
       const auto bytes = bytes_of(encoder, part, true);
-      most = std::max(most, static_cast<double>(models_of_part(study.bound, bytes, models, together)) * bytes);
+      most =
+          std::max(most, static_cast<double>(models_of_part(study.bound, bytes, models, together)) * bytes);
     }
   }
   return most;

@@ -35,9 +35,8 @@ class LinearFeatures final : public Experiment {
       units.push_back(
           unit(key::base_features(tasks.name(b)), tally, {}, [this, b](schedule::UnitContext& context) {
             store::TensorFile file;
-            const auto weights = by_stages(context, [](study::StageWeights& start) {
-              start.add(Edit::start());
-            });
+            const auto weights =
+                by_stages(context, [](study::StageWeights& start) { start.add(Edit::start()); });
             each_split(b, context, file, study_.model.first_stage(), [&](const study::Points& x) {
               return weights ? study_.evaluation.output_by_stages(context.group, *weights, b, x)
                              : study_.evaluation.output(context.group, study_.model.start(), b, x);
@@ -99,8 +98,7 @@ class LinearFeatures final : public Experiment {
 
   store::TensorFile tangents(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
     const auto& tasks = study_.tasks;
-    const auto weights =
-        by_stages(context, [&](study::StageWeights& along) { along.go_along(name, {t}); });
+    const auto weights = by_stages(context, [&](study::StageWeights& along) { along.go_along(name, {t}); });
     const auto tau = weights ? at::Tensor() : study_.vectors.vector(name, t);
     store::TensorFile file;
     std::map<Split, at::Tensor> values;

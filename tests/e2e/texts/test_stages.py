@@ -114,7 +114,7 @@ def test_all_numbers_are_those_of_whole_models(tuned: PromptWorld, tmp_path: Pat
     as_read = ("--set", f'model.label_words="{words}"')
     whole = numbers(measure(tuned.experiment, tmp_path / "whole", *as_read, ranks=1))
     assert any(name.startswith("linearity/standard") for name in whole) and "similarity/standard/norm_ratio" in whole
-    assert (whole["tau_jp/posthoc/tau_jp"] > 0).all() and "addition/posthoc/accuracy" in whole
+    assert (whole["tau_jp/posthoc/value"] > 0).all() and "addition/posthoc/absolute" in whole
     for folder, memory in (("stages", 0), ("tight", 1e-6)):
         ours = measure(tuned.experiment, tmp_path / folder, *as_read, *STAGES, "--set", f"run.memory={memory}", ranks=1)
         assert differing(whole, numbers(ours)) == [], folder
@@ -197,7 +197,7 @@ def test_pictures(world: Any, run_folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("change", "expected"), [
     ('finetune.regimes=["standard","attention"]', "finetune.regimes trains attention"),
-    ('linearity.regimes=["posthoc"]', "linearity.regimes has posthoc, which is linear in its weights"),
+    ('linearity.regimes=["posthoc"]', "linearity.regimes: has posthoc, which is linear in its weights"),
     ("finetune.first_stage=1", "finetune.first_stage is 1; expected 0"),
     ('model.init="random"', 'model.init is "random"'),
     ("ntk.points=2", "[ntk] takes whole models"),
