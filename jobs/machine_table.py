@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +38,12 @@ def markdown(rows: list[list[str]]) -> str:
     return "".join("| " + " | ".join(row) + " |\n" for row in rows).replace("|  |", "| |").replace("|  |", "| |")
 
 
+def identity(entry: str) -> dict[str, object]:
+    """Which machine an entry is of, with how many cores or threads, on which day."""
+    (machine,) = tomllib.loads(entry)["machine"]
+    return {name: machine.get(name) for name in ("processor", "cores", "threads", "date")}
+
+
 @dataclass(frozen=True)
 class MachineTable:
     """`tool`: the name of the script whose table it is, between whose marks the page has it."""
@@ -55,7 +63,10 @@ class MachineTable:
         return before + self.begin() + rows + rest[rest.index("<!-- end -->\n"):]
 
     def add(self, entry: str) -> None:
-        self.recorded.write_text(self.text() + "\n" + entry, encoding="utf-8")
+        """In the place of what the same machine measured on the same day, or behind all others."""
+        before, *entries = re.split(r"^(?=\[\[machine\]\]$)", self.text(), flags=re.MULTILINE)
+        others = [other.rstrip("\n") + "\n" for other in entries if identity(other) != identity(entry)]
+        self.recorded.write_text(before + "\n".join([*others, entry]), encoding="utf-8")
 
     def renew(self, rows: str) -> None:
         self.page.write_text(self.page_with(rows), encoding="utf-8")

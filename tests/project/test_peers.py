@@ -121,6 +121,9 @@ def test_a_machine_is_recorded(program: Path, tmp_path: Path, monkeypatch: pytes
                     '"vit/step beside vit_step" = [1.5, 1.4, 17]\n')
     monkeypatch.setattr(recorded, "TABLE", recorded.MachineTable(toml, page, "bench_peers.sh"))
     assert run(program, Machine(), monkeypatch, "--record") == 0
+    first = toml.read_text()
+    assert run(program, Machine(), monkeypatch, "--record") == 0  # in the place of the first
+    assert toml.read_text() == first
     head, _, row = (line.strip("| ").split(" | ") for line in page.read_text().splitlines()[2:5])
     assert head[:4] == ["case", "beside", "goal", "Other, 25 November 2026, old, 2 threads"] and len(head) == 5
     assert head[4].startswith(f"{recorded.processor()}, AVX2, ") and head[4].endswith(", abcdef, 2 rounds")
