@@ -52,9 +52,9 @@ EigenResult power_iteration(const LinearOperator& apply, const at::Tensor& like,
 ///
 /// `near` [n] as `like`, or undefined, is a vector that is known to lie near the leading eigenvectors, such
 /// as ∇L where A is the Hessian of L (G. Gur-Ari, D. Roberts and E. Dyer, "Gradient descent happens in a tiny
-/// subspace", arXiv:1812.04754, 2018): it saves one to three products. The start is the sum of its direction
-/// and of a random one, equally long, so that an eigenvector across `near` keeps a part of about 1/√(2n). A
-/// zero `near` changes nothing. Throws std::invalid_argument for another shape, dtype or device.
+/// subspace", arXiv:1812.04754, 2018). The start is the sum of its direction and of a random one, equally
+/// long, so that an eigenvector across `near` keeps a part of about 1/√(2n). A `near` of zero changes
+/// nothing. Throws std::invalid_argument for another shape, dtype or device.
 EigenResult lanczos(const LinearOperator& apply, const at::Tensor& like, const EigenOptions& options = {},
                     at::Tensor near = {});
 

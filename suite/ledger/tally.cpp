@@ -85,29 +85,27 @@ Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
   return forward_apart(t, inputs, times).gathers_outputs(t, inputs, times);
 }
 
-Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs,
-                        std::int64_t batch, std::int64_t at_once, double flops, std::int64_t times,
-                        bool tangent) {
+Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, const Stages& of) {
   using study::StageWeights;
   const auto& cost = study_->model.cost();
-  passes(tangent ? "tangent" : "forward", inputs, batch, models * times, flops,
-         tangent ? cost.passing_tangent() : cost.passing(),
-         [study = study_, tangent](const comm::Communicator&, std::int64_t n, std::int64_t) {
+  passes(of.tangent ? "tangent" : "forward", of.inputs, of.batch, of.models * of.times, of.flops,
+         of.tangent ? cost.passing_tangent() : cost.passing(),
+         [study = study_, tangent = of.tangent](const comm::Communicator&, std::int64_t n, std::int64_t) {
            return rehearse_stage(*study, n, tangent);
          });
   // θ0's weights and the direction's, and as many states.
-  const std::int64_t together = tangent ? 2 : 1, weights = models * together;
+  const std::int64_t together = of.tangent ? 2 : 1, weights = of.models * together;
   // In a line each rank has all inputs and a part of the model; else it has a part of the inputs.
   const int line = study_->settings.by_stretches() ? ranks_ : 1;
-  const auto mine = line > 1 ? inputs : share(inputs);
-  at_once = std::clamp<std::int64_t>(at_once, 1, std::max<std::int64_t>(1, mine));
-  const auto rounds =
-      StageWeights::keeps(*study_, weights, line) ? 1 : times * ((mine + at_once - 1) / at_once);
+  const auto mine = line > 1 ? of.inputs : share(of.inputs);
+  const auto at_once = std::clamp<std::int64_t>(of.at_once, 1, std::max<std::int64_t>(1, mine));
+  const bool kept = StageWeights::keeps(*study_, weights, line);
+  const auto rounds = kept ? (of.made ? 0 : 1) : of.times * ((mine + at_once - 1) / at_once);
   goes_through(number(rounds * (1 + std::ssize(tasks))) * study_->model.file_bytes() / line);
   const auto between = StageWeights::bytes_between(*study_);
   if (line > 1)
     gathers(static_cast<std::int64_t>(number(at_once) * between / sizeof(float)),
-            times * weights * mine / at_once);
+            of.times * weights * mine / at_once);
   return holds(StageWeights::most_bytes(*study_, weights, line, together) +
                number(weights * at_once) * between);
 }
@@ -219,12 +217,12 @@ Tally& Tally::hessian(bool linear, std::int64_t points, std::int64_t chunk, std:
   const auto n = share(points), at_once = std::min(n, chunk);
   const double f = cost.forward(), chunks = number(n) / number(std::max<std::int64_t>(1, at_once));
   // A call is a product, and includes the graph: made once where one chunk holds all, else for each product.
-  // A linear product has no graph to keep: value 1, tangent 2, backward 2. A graph that is kept has the
-  // gradient.
+  // A linear product has no graph to keep: value 1, tangent 2, backward 2. Before the first one its outputs
+  // are made, of which the loss is taken. A graph that is kept has the gradient.
   const bool kept = n <= chunk;
-  const double graph = linear ? 0 : 3, product = linear ? 5 : 6;
-  const double once = (kept ? graph : 0) + (gradient && (linear || !kept) ? 3 : 0);
-  const double passes = product + (kept ? 0 : graph) + once / number(products);
+  const double product = linear ? 5 : kept ? 6 : 9;
+  const double once = linear || kept || gradient ? 3 : 0;
+  const double passes = product + once / number(products);
   const double left = part_left(*study_);
   const auto free = study_->free_parameters();
   const double bytes =
@@ -264,8 +262,8 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
   const auto passes_of_models = [&]() -> Tally& {
     const bool reads_features = linear && (edit.kind == Kind::start || edit.kind == Kind::terms);
     if (study_->model.by_stages() && !reads_features) {
-      if (linear) return reads(features_bytes(*study_, b)).outputs_by_stages(b, edit.tasks, times, n, true);
-      return outputs_by_stages(b, edit.tasks, models, n, false);
+      if (linear) return reads(features_bytes(*study_, b)).tangents_by_stages(b, edit.tasks, n, times);
+      return outputs_by_stages(b, edit.tasks, models, n);
     }
     switch (edit.kind) {
       case Kind::start:
@@ -302,12 +300,28 @@ Tally& Tally::count_part_of_later(const Mark& mark, double part) {
 }
 
 Tally& Tally::outputs_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t models,
-                                std::int64_t n, bool tangent) {
-  const auto states = std::max<std::int64_t>(1, tangent ? 2 : models);
-  return by_stages(tasks, tangent ? 1 : models, n, study_->settings.evaluation_batch,
-                   study::StageWeights::inputs_at_once(*study_) / states,
-                   (tangent ? 3 : 1) * study_->model.cost().forward(), tangent ? models : 1, tangent)
+                                std::int64_t n) {
+  return by_stages(tasks, {.models = models,
+                           .inputs = n,
+                           .batch = study_->settings.evaluation_batch,
+                           .at_once = study::StageWeights::inputs_at_once(*study_) /
+                                      std::max<std::int64_t>(1, models),
+                           .flops = study_->model.cost().forward()})
       .gathers_outputs(t, n, models);
+}
+
+Tally& Tally::tangents_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t n,
+                                 std::int64_t times, bool made) {
+  const bool tangent = !tasks.empty();
+  return by_stages(tasks, {.models = 1,
+                           .inputs = n,
+                           .batch = study_->settings.evaluation_batch,
+                           .at_once = study::StageWeights::inputs_at_once(*study_) / (tangent ? 2 : 1),
+                           .flops = (tangent ? 3 : 1) * study_->model.cost().forward(),
+                           .times = times,
+                           .tangent = tangent,
+                           .made = made})
+      .gathers_outputs(t, n, times);
 }
 
 Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,

@@ -75,16 +75,22 @@ class Tally {
   /// held already.
   Tally& edited(const study::Edit& edit, std::size_t b, Split split, std::int64_t n, std::int64_t times = 1);
 
-  /// Passes of so many models of these tasks' vectors over `inputs` inputs, `batch` at a time, where models
-  /// are held a stage at a time, or by stretches: `flops` an input. What memory does not hold is made again
-  /// for every `at_once` inputs that all models go through together, and each time of `times`. `tangent`: the
-  /// one model is J(x)τ, τ being these vectors' sum.
-  Tally& by_stages(const std::vector<std::size_t>& tasks, std::int64_t models, std::int64_t inputs,
-                   std::int64_t batch, std::int64_t at_once, double flops, std::int64_t times = 1,
-                   bool tangent = false);
-  /// The outputs of task t for n inputs, likewise.
+  /// Passes where models are held a stage at a time, or by stretches. What memory does not hold is made again
+  /// for every `at_once` inputs that all models go through together, and each time of `times`.
+  struct Stages {
+    std::int64_t models, inputs, batch, at_once;
+    double flops;  ///< an input's, of one model
+    std::int64_t times = 1;
+    bool tangent = false;  ///< the one model is J(x)τ, τ being the vectors' sum
+    bool made = false;     ///< the unit has made before what memory holds
+  };
+  Tally& by_stages(const std::vector<std::size_t>& tasks, const Stages& passes);
+  /// Task t's outputs for n inputs of these vectors' models.
   Tally& outputs_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t models,
-                           std::int64_t n, bool tangent);
+                           std::int64_t n);
+  /// And J(x)τ of these vectors' sum, or of θ0 outputs alone where there are no tasks, `times` over.
+  Tally& tangents_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t n,
+                            std::int64_t times = 1, bool made = false);
 
   /// Batch norm's statistics of `models` models edited by these tasks' vectors, where the regime's are
   /// computed again, by each rank of the group. edited() counts them.

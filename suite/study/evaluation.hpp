@@ -39,10 +39,9 @@ class Evaluation {
   at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, std::size_t t,
                      const Points& points) const;
 
-  /// As output() of each model of `weights`, in their order; along a direction, as tangent(). `visit(k, z)`.
-  /// Several go together through a
-  /// part of the model, as memory allows. Where the group's ranks share out its parts, they all go through
-  /// all points.
+  /// As output() of each model of `weights`, in their order, or along a direction as tangent(): `visit(k,
+  /// z)`. Several models go together through a part, as memory allows. Where the group's ranks share out the
+  /// parts, they all go through all points.
   using Visit = std::function<void(std::int64_t k, const at::Tensor& z)>;
   void outputs_by_stages(const comm::Communicator& group, const StageWeights& weights, std::size_t t,
                          const Points& points, const Visit& visit) const;

@@ -98,6 +98,7 @@ std::size_t StageWeights::file_of(const std::string& regime, std::size_t task) {
 }
 
 std::int64_t StageWeights::add(const Edit& edit) {
+  if (goes_along_) throw std::logic_error("a direction goes with no other models");
   const auto first = size();
   if (edit.kind == Edit::Kind::start) {
     models_.emplace_back();

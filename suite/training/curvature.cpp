@@ -11,13 +11,9 @@ at::Tensor PointsLoss::operator()(const at::Tensor& z) const {
   return readout.loss(readout.logits(z), labels) / whole;
 }
 
-at::Tensor PointsLoss::slope(const at::Tensor& z) const {
-  return torch::autograd::grad({(*this)(z)}, {z})[0];
-}
-
 at::Tensor PointsLoss::curved(const at::Tensor& z, const at::Tensor& dz) const {
-  const auto graph_of_slope = torch::autograd::grad({(*this)(z)}, {z}, {}, true, true)[0];
-  return torch::autograd::grad({graph_of_slope}, {z}, {dz})[0];
+  const auto slope = torch::autograd::grad({(*this)(z)}, {z}, {}, true, true)[0];
+  return torch::autograd::grad({slope}, {z}, {dz})[0];
 }
 
 autodiff::HessianVectorProduct hessian(const study::Study& study, const models::State& state,

@@ -18,8 +18,6 @@ struct PointsLoss {
 
   /// The loss of outputs z [n, width].
   at::Tensor operator()(const at::Tensor& z) const;
-  /// ∇_z L, [n, width]; z is a leaf that requires a gradient.
-  at::Tensor slope(const at::Tensor& z) const;
   /// ∇²_z L · dz, [n, width]; z is a leaf that requires a gradient.
   at::Tensor curved(const at::Tensor& z, const at::Tensor& dz) const;
 };

@@ -6,6 +6,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 
@@ -41,7 +42,7 @@ at::Tensor start_vector(const at::Tensor& like, std::uint64_t seed, const at::Te
               near.device() == like.device(),
           "near is not a vector as like");
   const double length = weights::norm(near);
-  if (length == 0) return vector;
+  if (length < std::numeric_limits<float>::min()) return vector;
   vector.add_(near, 1 / length);
   return vector.div_(weights::norm(vector));
 }

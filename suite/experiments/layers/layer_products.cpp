@@ -334,7 +334,9 @@ Tally LayerProducts::tally(std::size_t t) const {
   };
   if (study_.model.by_stages()) {
     // All models go through a part together, a batch at a time; beside a layer's features lie its rows.
-    tally.by_stages(models, passes, n, batch_, batch_, flops())
+    tally
+        .by_stages(models,
+                   {.models = passes, .inputs = n, .batch = batch_, .at_once = batch_, .flops = flops()})
         .holds_beside(4 * static_cast<double>((passes + 14) * at_once * largest) + stored);
     return finished();
   }

@@ -248,11 +248,16 @@ std::unique_ptr<Experiment> make_linearity(config::Config& config, const Study& 
       "linearity", "Cross-task linearity by layer: how far mixed weights give mixed features");
   if (!section) return nullptr;
   study::require_vectors(study, "linearity");
-  const auto regimes = section->words("regimes",
-                                      {"Regimes whose models are compared",
-                                       {.fallback = "all of finetune.regimes that have task vectors",
-                                        .values = "a list of some of finetune.regimes"}},
-                                      study.settings.vector_regimes, study.settings.vector_regimes);
+  auto usual = study.settings.vector_regimes;
+  if (study.model.by_stages()) std::erase_if(usual, [](const auto& name) { return regime(name).linear; });
+  if (usual.empty()) usual = study.settings.vector_regimes;  // which is refused below
+  const auto regimes = section->words(
+      "regimes",
+      {"Regimes whose models are compared",
+       {.fallback = "all of finetune.regimes that have task vectors; where models are held a stage at a time "
+                    "(model.in_memory), of these the ones that are not linear",
+        .values = "a list of some of finetune.regimes"}},
+      usual, study.settings.vector_regimes);
   for (const auto& name : regimes)
     if (study.model.by_stages() && regime(name).linear)
       section->refuse("regimes", "has " + name +

@@ -29,7 +29,7 @@ class TauJp final : public Experiment {
  public:
   using Experiment::Experiment;
 
-  bool runs_by_stages() const override { return true; }  // it has nothing to do there
+  bool runs_by_stages() const override { return true; }
 
   void add_units(std::vector<schedule::WorkUnit>&, const schedule::RunFolder&) const override {}
 

@@ -31,7 +31,7 @@ class LinearFeatures final : public Experiment {
     const auto& tasks = study_.tasks;
     for (std::size_t b = 0; b < tasks.with_control(); ++b) {
       Tally tally(study_);
-      count(tally, b, {}, false);
+      count(tally, b, {}, false, false);
       units.push_back(
           unit(key::base_features(tasks.name(b)), tally, {}, [this, b](schedule::UnitContext& context) {
             store::TensorFile file;
@@ -49,7 +49,7 @@ class LinearFeatures final : public Experiment {
         const auto values = 2 * static_cast<std::int64_t>(tasks.with_control());
         auto tally = Tally(study_).stores(values);
         if (!study_.model.by_stages()) tally.vectors(name, {t});
-        for (std::size_t b = 0; b < tasks.with_control(); ++b) count(tally, b, {t}, true);
+        for (std::size_t b = 0; b < tasks.with_control(); ++b) count(tally, b, {t}, true, b > 0);
         units.push_back(
             unit(key::features(name, tasks.name(t)), tally, study_.vectors.needs(name, {t}),
                  [this, name, t](schedule::UnitContext& context) { return tangents(name, t, context); }));
@@ -61,14 +61,16 @@ class LinearFeatures final : public Experiment {
   void write(Results&, const Finished&) const override {}
 
  private:
-  /// Outputs, or tangents of these tasks' vectors, on task b's samples.
-  void count(Tally& tally, std::size_t b, const std::vector<std::size_t>& of, bool tangents) const {
+  /// Outputs of θ0, or tangents of these tasks' vectors, on task b's samples. `made`: the unit has made its
+  /// weights for another task's.
+  void count(Tally& tally, std::size_t b, const std::vector<std::size_t>& of, bool tangents,
+             bool made) const {
     for (const auto split : {Split::test, Split::validation}) {
       const auto n = study_.samples.size(b, split, study_.points(b));
       tally.sample(b, split, n);
       const auto before = tally.mark();
       if (study_.model.by_stages())
-        tally.outputs_by_stages(b, of, 1, n, tangents);
+        tally.tangents_by_stages(b, of, n, 1, made || split != Split::test);
       else
         tangents ? tally.tangent(b, n) : tally.forward(b, n);
       tally.count_part_of_later(before, ledger::part_left(study_));

@@ -3,7 +3,8 @@
 // Local smoothness: λ_max, the eigenvalue of largest magnitude of the Hessian of the training loss at θt, by
 // Lanczos or power iteration. It is stored with its sign, and is negative where negative curvature is the
 // stronger one; L in the task addition bound of paper 2 is |λ_max|. Iterations stop on ‖Hv − λv‖/|λ|, not on
-// the change of λ, which can stop early. Lanczos starts near the loss's gradient, power iteration at random.
+// the change of λ, which can stop early. Lanczos starts near the loss's gradient; of a linear regime, whose
+// products have no graph that holds it, at random, as power iteration does.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -57,11 +58,12 @@ class Smoothness final : public Experiment {
         auto tally = Tally(study_).sample(t, Split::train, n, chunk_).stores(3);
         if (!model.start) tally.vectors(model.name, {t});
         tally
-            .hessian(model.linear, n, chunk_, products(), lanczos_, lanczos_ ? options_.max_basis : 3,
+            .hessian(model.linear, n, chunk_, products(model), near_gradient(model),
+                     lanczos_ ? options_.max_basis : 3,
                      [this, &model, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
                        return rehearse(model, t, inputs);
                      })
-            .sums(study_.free_parameters(), products() + (lanczos_ ? 1 : 0));
+            .sums(study_.free_parameters(), products(model) + (near_gradient(model) ? 1 : 0));
         units.push_back(
             unit(smoothness_key(model.name, study_.tasks.name(t)), tally,
                  model.start ? std::vector<std::string>{} : study_.vectors.needs(model.name, {t}),
@@ -101,10 +103,13 @@ class Smoothness final : public Experiment {
     bool linear, start = false;
   };
 
-  /// How many products the tolerance takes, from experience: Lanczos about 7 for 1e-2, 9 for 1e-3.
-  std::int64_t products() const {
-    const double digits = -std::log10(options_.tolerance);
-    const double wanted = lanczos_ ? 3.2 + 1.8 * digits : 3 * (3.2 + 2.2 * digits);
+  bool near_gradient(const Model& model) const { return lanczos_ && !model.linear; }
+
+  /// How many products the tolerance takes, from experience: Lanczos 8 for 1e-2, 10 for 1e-3, and one less
+  /// near the gradient.
+  std::int64_t products(const Model& model) const {
+    const double at_random = (lanczos_ ? 1 : 3) * (3.2 - 2.2 * std::log10(options_.tolerance));
+    const double wanted = at_random - (near_gradient(model) ? 1 : 0);
     return std::clamp<std::int64_t>(std::llround(wanted), 2,
                                     std::max<std::int64_t>(2, options_.max_products));
   }
@@ -124,9 +129,9 @@ class Smoothness final : public Experiment {
     std::vector<Part> parts;
     for (auto i = share.begin; i < share.end(); i += chunk_) {
       const auto m = std::min(chunk_, share.end() - i);
-      const auto part = [=, this, &model, &sample, &state] {
+      const auto part = [=, this, &model, &sample, &state, outputs = std::make_shared<at::Tensor>()] {
         return part_of(model.linear, state, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m),
-                       items);
+                       items, *outputs);
       };
       if (share.count <= chunk_) {
         parts.push_back(part());
@@ -135,12 +140,12 @@ class Smoothness final : public Experiment {
                          [part] { return part().gradient(); }});
       }
     }
+    const auto like = at::empty({study_.free_parameters()}, state.theta.options());
     const auto sum_of = [&](const auto& of_part, const char* operation) {
       context.stop_if_requested();
       at::Tensor sum;
       for (const auto& part : parts) sum = sum.defined() ? sum.add_(of_part(part)) : of_part(part);
-      if (!sum.defined())  // another rank has all points
-        sum = at::zeros({study_.free_parameters()}, state.theta.options());
+      if (!sum.defined()) sum = at::zeros_like(like);  // another rank has all points
       if (group.size() > 1) group.all_reduce_sum(sum, operation);
       return sum;
     };
@@ -153,11 +158,10 @@ class Smoothness final : public Experiment {
     };
     auto options = options_;
     options.seed = study::seed_for(study_.settings.seed, "hessian/" + study_.tasks.name(t));
-    const auto like = at::empty({study_.free_parameters()}, state.theta.options());
-    const auto gradient = [&] {
-      return sum_of([](const Part& part) { return part.gradient(); }, "gradient of the loss");
-    };
-    const auto estimate = lanczos_ ? spectral::lanczos(hessian, like, options, gradient())
+    const auto near = near_gradient(model)
+                          ? sum_of([](const Part& part) { return part.gradient(); }, "gradient of the loss")
+                          : at::Tensor();
+    const auto estimate = lanczos_ ? spectral::lanczos(hessian, like, options, near)
                                    : spectral::power_iteration(hessian, like, options);
     store::TensorFile file;
     file.tensors["lambda_max"] = at::full({}, estimate.value, at::kDouble);
@@ -169,12 +173,14 @@ class Smoothness final : public Experiment {
   /// What some points add to v ↦ H v and to ∇L, both of Study::free_blocks().
   struct Part {
     spectral::LinearOperator product;
-    std::function<at::Tensor()> gradient;
+    std::function<at::Tensor()> gradient = {};  ///< a linear regime's has none
   };
 
-  /// The loss is that of some points of task t, of `whole`, at a model, or at a linear regime's τ.
+  /// The loss is that of some points of task t, of `whole`, at a model, or at a linear regime's τ, whose
+  /// outputs are made where they are not there yet.
   Part part_of(bool linear, const models::State& at, const at::Tensor& tau, std::size_t t,
-               const models::Batch& batch, const at::Tensor& labels, double whole) const {
+               const models::Batch& batch, const at::Tensor& labels, double whole,
+               at::Tensor& outputs) const {
     const auto& layout = study_.model.layout();
     const training::PointsLoss loss{study_.readouts.of(t), labels, whole};
     if (!linear) {
@@ -187,21 +193,15 @@ class Smoothness final : public Experiment {
       const auto& encoder = study_.model.encoder();
       return readout.output(encoder, p, encoder.encode(p, {batch, study_.model.start_buffers()}), batch);
     };
-    const auto f = autodiff::jvp(layout, encode, study_.model.theta0(), tau);
-    const auto z = (f.value + f.tangent).requires_grad_(true);
-    const auto leaves = [this, &layout] {
-      return autodiff::leaves(layout, study_.model.theta0(), study_.free_blocks());
-    };
-    return {[=](const at::Tensor& v) {
-              const auto blocks = leaves();
-              const auto jv = autodiff::linearised(blocks, autodiff::trained_views(blocks, v), encode);
-              return autodiff::pull_back(blocks, jv.value, loss.curved(z, jv.tangent), v.scalar_type());
-            },
-            [=] {
-              const auto blocks = leaves();
-              const auto f0 = autodiff::linearised(blocks, std::vector<at::Tensor>(blocks.size()), encode);
-              return autodiff::pull_back(blocks, f0.value, loss.slope(z), z.scalar_type());
-            }};
+    if (!outputs.defined()) {
+      const auto f = autodiff::jvp(layout, encode, study_.model.theta0(), tau);
+      outputs = (f.value + f.tangent).requires_grad_(true);
+    }
+    return {[this, &layout, encode, loss, z = outputs](const at::Tensor& v) {
+      const auto blocks = autodiff::leaves(layout, study_.model.theta0(), study_.free_blocks());
+      const auto jv = autodiff::linearised(blocks, autodiff::trained_views(blocks, v), encode);
+      return autodiff::pull_back(blocks, jv.value, loss.curved(z, jv.tangent), v.scalar_type());
+    }};
   }
 
   /// The graph and two products; of a linear regime one product.
@@ -213,7 +213,9 @@ class Smoothness final : public Experiment {
         autodiff::trained_part(study_.model.layout(), study_.free_blocks(), study_.model.theta0());
     const auto operate = [this, linear, t, term, n] {
       const auto& start = study_.model.start();
-      return part_of(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, static_cast<double>(n))
+      at::Tensor outputs;
+      return part_of(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, static_cast<double>(n),
+                     outputs)
           .product;
     };
     if (!linear)

@@ -215,8 +215,8 @@ def test_the_plan_of_four_ranks_with_two_a_unit(world: World, bench: Path, tmp_p
     wrong = {key: (told[key], counted.get(key, 0)) for key in told if not key.startswith("smoothness/")
              and told[key] != pytest.approx(counted.get(key, 0), rel=0.02, abs=1000)}
     assert not wrong, wrong
-    iterations = [key for key in told if key.startswith("smoothness/")]  # told are those that it may take
-    assert all(counted[key] <= told[key] + 500 for key in iterations) and sum(counted.values()) > 1e7
+    iterations = [key for key in told if key.startswith("smoothness/")]  # told are as many as it takes on average
+    assert all(0.5 * told[key] < counted[key] < 1.5 * told[key] for key in iterations) and sum(counted.values()) > 1e7
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and path.parent.name != "log"]
     assert made["stored_bytes"] == pytest.approx(sum(path.stat().st_size for path in files), rel=0.2)
 

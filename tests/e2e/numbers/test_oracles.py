@@ -12,7 +12,7 @@ import torch
 from launch import measure
 from taugrid_analysis.quantities.linearity import recompute as linearity_recompute
 from taugrid_analysis.recompute.oracle import Oracle, flat
-from world import PAIRS, REGIMES, TASKS, T, World
+from world import EXPERIMENT, PAIRS, REGIMES, TASKS, T, World
 
 LAMBDA = 0.4  # of sums and negations by layer
 
@@ -99,6 +99,36 @@ def test_largest_eigenvalue_against_arpack(oracle: Oracle, regime: str) -> None:
         # An eigenvalue lies within ‖Hv − λv‖ of λ: the residual bounds the error, float32's rounding aside.
         expected = oracle.largest_eigenvalue(regime, t)
         assert group["lambda_max"][t] == pytest.approx(expected, rel=group["residual"][t] + 2e-5)
+
+
+def test_lanczos_starts_near_the_gradient(world: World, run_folder: Path, tmp_path: Path) -> None:
+    """After one product λ is the start's own quotient: of a random start in so many dimensions next to none of λ_max,
+    of the gradient a good part, and the same whole, in chunks, and where two ranks share the points."""
+    text = EXPERIMENT.split("[finetune]")[0] + f'''[finetune]
+given = ["standard", "linear"]
+regimes = ["standard", "linear"]
+checkpoints = "{run_folder}/checkpoints"
+
+[smoothness]
+points = 24
+max_products = 1
+'''
+    experiment = world.elsewhere(tmp_path / "one.toml", text)
+    found = {}
+    for name, ranks, more in (("whole", 1, ()), ("chunks", 1, ("--set", "smoothness.chunk=7")),
+                              ("ranks", 2, ("--set", "run.ranks_per_unit=2")),
+                              ("parts", 2, ("--set", "run.ranks_per_unit=2", "--set", "smoothness.chunk=5")),
+                              ("power", 1, ("--set", 'smoothness.method="power"'))):
+        with h5py.File(measure(experiment, tmp_path / name, *more, ranks=ranks)) as file:
+            found[name] = {regime: file[f"smoothness/{regime}/lambda_max"][()] for regime in ("standard", "linear")}
+    with h5py.File(run_folder / "results.h5") as file:
+        largest = file["smoothness/standard/lambda_max"][()]
+    assert (found["whole"]["standard"] / largest > 0.05).all(), found
+    assert (np.abs(found["power"]["standard"] / largest) < 0.01).all(), found
+    for name in ("chunks", "ranks", "parts"):
+        for regime, values in found["whole"].items():
+            np.testing.assert_allclose(found[name][regime], values, rtol=1e-3, err_msg=f"{name}, {regime}")
+    np.testing.assert_allclose(found["power"]["linear"], found["whole"]["linear"], rtol=1e-5)
 
 
 def test_tangent_kernel_and_local_energy(oracle: Oracle) -> None:

@@ -126,10 +126,21 @@ def test_ranks_that_share_a_unit_give_the_same(llama: PromptWorld, tmp_path: Pat
     assert differing(whole, numbers(measure(llama.experiment, tmp_path / "stages", *of_two, *STAGES))) == []
 
 
-def test_ranks_that_share_out_the_stages_give_the_numbers_of_one(tuned: PromptWorld, tmp_path: Path) -> None:
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_ranks_that_share_out_the_stages_give_the_numbers_of_one(
+        tuned: PromptWorld, tmp_path: Path, precision: str) -> None:
     """There are five parts, so that four ranks have one or two each."""
-    whole = numbers(measure(tuned.experiment, tmp_path / "whole", ranks=1))
-    assert differing(whole, numbers(measure(tuned.experiment, tmp_path / "shared", *stretches(4), ranks=4))) == []
+    how = ("--set", f'run.precision="{precision}"')
+    whole = numbers(measure(tuned.experiment, tmp_path / "whole", *how, ranks=1))
+    assert differing(whole, numbers(measure(tuned.experiment, tmp_path / "shared", *how, *stretches(4), ranks=4))) == []
+
+
+def test_a_control_goes_through_the_stages_too(llama: PromptWorld, tmp_path: Path) -> None:
+    control = ("--set", 'data.tasks=["moods", "topics"]', "--set", 'data.control="pairs"')
+    whole = numbers(measure(llama.experiment, tmp_path / "whole", *control, ranks=1))
+    assert (whole["tau_jp/posthoc/control"] > 0).all()
+    ours = measure(llama.experiment, tmp_path / "stages", *control, *STAGES, "--set", "run.memory=1e-6", ranks=1)
+    assert differing(whole, numbers(ours)) == []
 
 
 @pytest.mark.parametrize(("ranks", "memory"), [(2, 1e-6), (2, 1.1e-4), (6, 0)])
@@ -243,10 +254,14 @@ def peak(experiment: Path, folder: Path, *more: str) -> float:
 def test_memory_holds_a_stage(tmp_path: Path) -> None:
     """Models of 20 million numbers, 80 MB each in float32, of which whole ones take five and more."""
     world = world_of(tmp_path / "world", "llama", hidden_size=256, intermediate_size=1024, num_hidden_layers=24)
-    world.experiment.write_text(linearity_alone("points = 4\nbatch = 4\n"))
+    linearity = linearity_alone("points = 4\nbatch = 4\n")
+    linear = EXPERIMENT.split("[similarity]")[0].replace("evaluation_points = 24", "evaluation_points = 4")
     bound = ("--set", "run.memory=0.02")
-    assert peak(world.experiment, tmp_path / "stages", *STAGES, *bound) + 250 < peak(
-        world.experiment, tmp_path / "whole", *bound)
+    for name, text, less in (("linearity", linearity, 250), ("linear", linear + "[addition]\nalpha = [1.0]\n", 120)):
+        world.experiment.write_text(text)
+        stages, whole = (peak(world.experiment, tmp_path / f"{name}_{where}", *how, *bound)
+                         for where, how in (("stages", STAGES), ("whole", ())))
+        assert stages + less < whole, (name, stages, whole)
 
 
 def test_a_plan_needs_the_configuration_alone(tmp_path: Path) -> None:
