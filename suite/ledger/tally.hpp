@@ -88,7 +88,8 @@ class Tally {
   /// Task t's outputs for n inputs of these vectors' models.
   Tally& outputs_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t models,
                            std::int64_t n);
-  /// And J(x)τ of these vectors' sum, or of θ0 outputs alone where there are no tasks, `times` over.
+  /// J(x)τ for n inputs, τ being the sum of these tasks' vectors, `times` over; where there are none, θ0's
+  /// outputs.
   Tally& tangents_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t n,
                             std::int64_t times = 1, bool made = false);
 

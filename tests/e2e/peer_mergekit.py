@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """mergekit, as an oracle in this process."""
 
+import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    import torch
 
 
 def merge(text: str, out: Path, **options: Any) -> Path:
@@ -21,3 +25,13 @@ def merge(text: str, out: Path, **options: Any) -> Path:
     run_merge(MergeConfiguration.model_validate(yaml.safe_load(text)), str(out),
               MergeOptions(write_model_card=False, quiet=True, **options))
     return out
+
+
+def is_same(ours: "torch.Tensor", theirs: "torch.Tensor") -> bool:
+    """Bitwise; where PyTorch pretends to be on a processor without fused products, but for roundings of the largest."""
+    import torch
+
+    if os.environ.get("ATEN_CPU_CAPABILITY") != "default":
+        return torch.equal(ours, theirs)
+    ours, theirs, rounding = ours.double(), theirs.double(), torch.finfo(theirs.dtype).eps
+    return bool((ours - theirs).abs().max() <= 2 * rounding * theirs.abs().max())

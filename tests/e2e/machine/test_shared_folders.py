@@ -34,7 +34,8 @@ from test_faults import LONG, copied, goes_on, killed  # noqa: F401
 from world import World
 
 STALE = os.environ["TAUGRID_STALE_FILES"]
-OTHER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default"}
+# An older one, or, where the tests themselves pretend to be on the oldest, a newer.
+OTHER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "avx2" if os.environ.get("ATEN_CPU_CAPABILITY") == "default" else "default"}
 HOST = 'hostname "$1"; echo "$1" > "$2/boot-$1"; mount --bind "$2/boot-$1" /proc/sys/kernel/random/boot_id; shift 2;'
 
 
@@ -142,7 +143,8 @@ def test_a_restart_on_another_processor(world: World, tmp_path: Path) -> None:
     first = launch(words, **OTHER_PROCESSOR)
     assert wait_until(lambda: units(folder) >= 2, first)
     kill_all(first)
-    complaint(ended(launch(words)), folder, "was computed by taugrid", ", DEFAULT; this is taugrid", "--mixed")
+    theirs = OTHER_PROCESSOR["ATEN_CPU_CAPABILITY"].upper()
+    complaint(ended(launch(words)), folder, "was computed by taugrid", f", {theirs}; this is taugrid", "--mixed")
     done = ended(launch([*words, "--mixed"]))
     assert done.returncode == 0, done.stderr
     with h5py.File(folder / "results.h5") as file:

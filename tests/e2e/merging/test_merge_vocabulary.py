@@ -167,7 +167,8 @@ def test_rows_and_tokens_are_mergekits(name: str, folder: Path, monkeypatch: pyt
             padding, its_padding = (sorted(set(range(len(x))) - set(of)) for of in (order, its_order))
             assert (y[padding] - x[its_padding]).abs().max() < 1e-6 if padding else not its_padding
             x, y = x[list(its_order)], y[list(order)]
-        assert torch.equal(x, y) if name.startswith("linear") else (x - y).abs().max() <= 1e-6 * x.abs().max(), key
+        close = (x - y).abs().max() <= 1e-6 * x.abs().max()
+        assert peer_mergekit.is_same(x, y) if name.startswith("linear") else close, key
     configs = [json.loads((folder / side / "config.json").read_text()) for side in ("ours", "theirs")]
     assert configs[0]["vocab_size"] == configs[1]["vocab_size"]
     sentences = ["w3 w4<|im|> w.new both x", "w16 <|le|>w1 more most", "<s> bothw3 </s>"]

@@ -5,12 +5,14 @@ type of the files, the bound of memory and the number of ranks; and what takes w
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import rehearsal
 import torch
@@ -135,11 +137,17 @@ def test_ranks_that_share_out_the_stages_give_the_numbers_of_one(
     assert differing(whole, numbers(measure(tuned.experiment, tmp_path / "shared", *how, *stretches(4), ranks=4))) == []
 
 
-def test_a_control_goes_through_the_stages_too(llama: PromptWorld, tmp_path: Path) -> None:
-    control = ("--set", 'data.tasks=["moods", "topics"]', "--set", 'data.control="pairs"')
-    whole = numbers(measure(llama.experiment, tmp_path / "whole", *control, ranks=1))
+def test_a_control_and_given_linear_models(llama: PromptWorld, tmp_path: Path) -> None:
+    """The linear models are the standard ones, whose post-hoc linearisation is then the same."""
+    for regime in ("standard", "linear"):
+        shutil.copytree(llama.folder / "tuned" / "standard", tmp_path / "tuned" / regime)
+    settings = ('data.tasks=["moods", "topics"]', 'data.control="pairs"', f'finetune.checkpoints="{tmp_path}/tuned"',
+                'finetune.given=["standard", "linear"]', 'finetune.regimes=["standard", "linear", "posthoc"]')
+    how = [word for setting in settings for word in ("--set", setting)]
+    whole = numbers(measure(llama.experiment, tmp_path / "whole", *how, ranks=1))
     assert (whole["tau_jp/posthoc/control"] > 0).all()
-    ours = measure(llama.experiment, tmp_path / "stages", *control, *STAGES, "--set", "run.memory=1e-6", ranks=1)
+    assert np.array_equal(whole["tau_jp/posthoc/value"], whole["tau_jp/linear/value"])
+    ours = measure(llama.experiment, tmp_path / "stages", *how, *STAGES, "--set", "run.memory=1e-6", ranks=1)
     assert differing(whole, numbers(ours)) == []
 
 
