@@ -88,19 +88,20 @@ Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
 Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, const Stages& of) {
   using study::StageWeights;
   const auto& cost = study_->model.cost();
-  passes(of.tangent ? "tangent" : "forward", of.inputs, of.batch, of.models * of.times, of.flops,
-         of.tangent ? cost.passing_tangent() : cost.passing(),
-         [study = study_, tangent = of.tangent](const comm::Communicator&, std::int64_t n, std::int64_t) {
+  const bool tangent = of.how.tangent;
+  passes(tangent ? "tangent" : "forward", of.inputs, of.batch, of.models * of.times,
+         (tangent ? 3 : 1) * of.flops, tangent ? cost.passing_tangent() : cost.passing(),
+         [study = study_, tangent](const comm::Communicator&, std::int64_t n, std::int64_t) {
            return rehearse_stage(*study, n, tangent);
          });
   // θ0's weights and the direction's, and as many states.
-  const std::int64_t together = of.tangent ? 2 : 1, weights = of.models * together;
+  const std::int64_t together = tangent ? 2 : 1, weights = of.models * together;
   // In a line each rank has all inputs and a part of the model; else it has a part of the inputs.
   const int line = study_->settings.by_stretches() ? ranks_ : 1;
   const auto mine = line > 1 ? of.inputs : share(of.inputs);
-  const auto at_once = std::clamp<std::int64_t>(of.at_once, 1, std::max<std::int64_t>(1, mine));
+  const auto at_once = std::clamp<std::int64_t>(of.at_once / together, 1, std::max<std::int64_t>(1, mine));
   const bool kept = StageWeights::keeps(*study_, weights, line);
-  const auto rounds = kept ? (of.made ? 0 : 1) : of.times * ((mine + at_once - 1) / at_once);
+  const auto rounds = kept ? (of.how.made ? 0 : 1) : of.times * ((mine + at_once - 1) / at_once);
   goes_through(number(rounds * (1 + std::ssize(tasks))) * study_->model.file_bytes() / line);
   const auto between = StageWeights::bytes_between(*study_);
   if (line > 1)
@@ -262,8 +263,10 @@ Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::i
   const auto passes_of_models = [&]() -> Tally& {
     const bool reads_features = linear && (edit.kind == Kind::start || edit.kind == Kind::terms);
     if (study_->model.by_stages() && !reads_features) {
-      if (linear) return reads(features_bytes(*study_, b)).tangents_by_stages(b, edit.tasks, n, times);
-      return outputs_by_stages(b, edit.tasks, models, n);
+      if (linear)
+        return reads(features_bytes(*study_, b))
+            .outputs_by_stages(b, edit.tasks, times, n, {.tangent = true});
+      return outputs_by_stages(b, edit.tasks, models, n, {});
     }
     switch (edit.kind) {
       case Kind::start:
@@ -300,28 +303,16 @@ Tally& Tally::count_part_of_later(const Mark& mark, double part) {
 }
 
 Tally& Tally::outputs_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t models,
-                                std::int64_t n) {
-  return by_stages(tasks, {.models = models,
+                                std::int64_t n, const How& how) {
+  const auto at_once = how.tangent ? 1 : std::max<std::int64_t>(1, models);
+  return by_stages(tasks, {.models = how.tangent ? 1 : models,
                            .inputs = n,
                            .batch = study_->settings.evaluation_batch,
-                           .at_once = study::StageWeights::inputs_at_once(*study_) /
-                                      std::max<std::int64_t>(1, models),
-                           .flops = study_->model.cost().forward()})
+                           .at_once = study::StageWeights::inputs_at_once(*study_) / at_once,
+                           .flops = study_->model.cost().forward(),
+                           .times = how.tangent ? models : 1,
+                           .how = how})
       .gathers_outputs(t, n, models);
-}
-
-Tally& Tally::tangents_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t n,
-                                 std::int64_t times, bool made) {
-  const bool tangent = !tasks.empty();
-  return by_stages(tasks, {.models = 1,
-                           .inputs = n,
-                           .batch = study_->settings.evaluation_batch,
-                           .at_once = study::StageWeights::inputs_at_once(*study_) / (tangent ? 2 : 1),
-                           .flops = (tangent ? 3 : 1) * study_->model.cost().forward(),
-                           .times = times,
-                           .tangent = tangent,
-                           .made = made})
-      .gathers_outputs(t, n, times);
 }
 
 Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,

@@ -77,21 +77,20 @@ class Tally {
 
   /// Passes where models are held a stage at a time, or by stretches. What memory does not hold is made again
   /// for every `at_once` inputs that all models go through together, and each time of `times`.
-  struct Stages {
-    std::int64_t models, inputs, batch, at_once;
-    double flops;  ///< an input's, of one model
-    std::int64_t times = 1;
-    bool tangent = false;  ///< the one model is J(x)τ, τ being the vectors' sum
+  struct How {
+    bool tangent = false;  ///< of J(x)τ, τ being the vectors' sum: three passes of two states each
     bool made = false;     ///< the unit has made before what memory holds
   };
-  Tally& by_stages(const std::vector<std::size_t>& tasks, const Stages& passes);
-  /// Task t's outputs for n inputs of these vectors' models.
+  struct Stages {
+    std::int64_t models, inputs, batch, at_once;
+    double flops;  ///< an input's, of one model's value
+    std::int64_t times = 1;
+    How how = {};
+  };
+  Tally& by_stages(const std::vector<std::size_t>& tasks, const Stages& of);
+  /// Task t's outputs for n inputs of these vectors' models; of tangents one after another.
   Tally& outputs_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t models,
-                           std::int64_t n);
-  /// J(x)τ for n inputs, τ being the sum of these tasks' vectors, `times` over; where there are none, θ0's
-  /// outputs.
-  Tally& tangents_by_stages(std::size_t t, const std::vector<std::size_t>& tasks, std::int64_t n,
-                            std::int64_t times = 1, bool made = false);
+                           std::int64_t n, const How& how);
 
   /// Batch norm's statistics of `models` models edited by these tasks' vectors, where the regime's are
   /// computed again, by each rank of the group. edited() counts them.

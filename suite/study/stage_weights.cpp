@@ -110,7 +110,7 @@ std::int64_t StageWeights::add(const Edit& edit) {
   std::vector<std::size_t> files;
   for (const auto t : edit.tasks) files.push_back(file_of(edit.regime, t));
   for (std::int64_t k = 0; k < edit.models(); ++k)
-    models_.push_back({is_sum, false, files, edit.alpha.narrow(0, k, 1).view({1, -1})});
+    models_.push_back({is_sum, files, edit.alpha.narrow(0, k, 1).view({1, -1})});
   return first;
 }
 
@@ -119,7 +119,7 @@ void StageWeights::go_along(const std::string& regime, const std::vector<std::si
   std::vector<std::size_t> files;
   for (const auto t : tasks) files.push_back(file_of(regime, t));
   models_.emplace_back();
-  models_.push_back({true, true, std::move(files), at::full({1, 1}, c, at::kDouble)});
+  models_.push_back({true, std::move(files), at::full({1, 1}, c, at::kDouble)});
   goes_along_ = true;
 }
 
@@ -167,7 +167,7 @@ void StageWeights::make_stretch(Range models, Range range, std::span<const at::T
     for (const auto& vector : vectors) sum.add_(vector);
     auto row = made[0];
     const auto c = model.alpha.item<double>();
-    if (model.is_direction)
+    if (goes_along_)  // without θ0
       at::mul_out(row, sum, at::scalar_tensor(c, sum.options()));
     else
       at::add_out(row, base, sum, c);

@@ -82,7 +82,6 @@ class StageWeights {
  private:
   struct Model {
     bool is_sum = false;             // θ0 + α Σ τ
-    bool is_direction = false;       // without θ0
     std::vector<std::size_t> files;  // of its task vectors
     at::Tensor alpha;                // float64 [1, files], or of a sum [1, 1]
   };

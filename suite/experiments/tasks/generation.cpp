@@ -119,15 +119,13 @@ class Generation final : public Experiment {
     const auto passes = study_.model.encoder().answers_in_line() ? 1 + tokens_ : 2;
     for (const auto& edit : edits) {
       if (study_.model.by_stages()) {
-        const bool tangent = edit.is_linear();
-        const auto at_once = study::StageWeights::inputs_at_once(study_, tokens_);
         work.by_stages(edit.tasks, {.models = 1,
                                     .inputs = n,
                                     .batch = study_.settings.evaluation_batch,
-                                    .at_once = at_once / (tangent ? 2 : 1),
-                                    .flops = (tangent ? 3 : 1) * study_.model.cost().forward(),
+                                    .at_once = study::StageWeights::inputs_at_once(study_, tokens_),
+                                    .flops = study_.model.cost().forward(),
                                     .times = passes,
-                                    .tangent = tangent});
+                                    .how = {.tangent = edit.is_linear()}});
       } else if (edit.is_linear()) {
         work.tangent(t, n, passes);
       } else {

@@ -31,12 +31,12 @@ class LinearFeatures final : public Experiment {
     const auto& tasks = study_.tasks;
     for (std::size_t b = 0; b < tasks.with_control(); ++b) {
       Tally tally(study_);
-      count(tally, b, {}, false, false);
+      count(tally, b, {}, false);
       units.push_back(
           unit(key::base_features(tasks.name(b)), tally, {}, [this, b](schedule::UnitContext& context) {
             store::TensorFile file;
-            const auto weights =
-                by_stages(context, [](study::StageWeights& start) { start.add(Edit::start()); });
+            std::optional<study::StageWeights> weights;
+            if (study_.model.by_stages()) weights.emplace(study_, context.group).add(Edit::start());
             each_split(b, context, file, study_.model.first_stage(), [&](const study::Points& x) {
               return weights ? study_.evaluation.output_by_stages(context.group, *weights, b, x)
                              : study_.evaluation.output(context.group, study_.model.start(), b, x);
@@ -49,7 +49,7 @@ class LinearFeatures final : public Experiment {
         const auto values = 2 * static_cast<std::int64_t>(tasks.with_control());
         auto tally = Tally(study_).stores(values);
         if (!study_.model.by_stages()) tally.vectors(name, {t});
-        for (std::size_t b = 0; b < tasks.with_control(); ++b) count(tally, b, {t}, true, b > 0);
+        for (std::size_t b = 0; b < tasks.with_control(); ++b) count(tally, b, {t}, b > 0);
         units.push_back(
             unit(key::features(name, tasks.name(t)), tally, study_.vectors.needs(name, {t}),
                  [this, name, t](schedule::UnitContext& context) { return tangents(name, t, context); }));
@@ -63,29 +63,19 @@ class LinearFeatures final : public Experiment {
  private:
   /// Outputs of θ0, or tangents of these tasks' vectors, on task b's samples. `made`: the unit has made its
   /// weights for another task's.
-  void count(Tally& tally, std::size_t b, const std::vector<std::size_t>& of, bool tangents,
-             bool made) const {
+  void count(Tally& tally, std::size_t b, const std::vector<std::size_t>& of, bool made) const {
     for (const auto split : {Split::test, Split::validation}) {
       const auto n = study_.samples.size(b, split, study_.points(b));
       tally.sample(b, split, n);
       const auto before = tally.mark();
       if (study_.model.by_stages())
-        tally.tangents_by_stages(b, of, n, 1, made || split != Split::test);
+        tally.outputs_by_stages(b, of, 1, n, {.tangent = !of.empty(), .made = made || split != Split::test});
       else
-        tangents ? tally.tangent(b, n) : tally.forward(b, n);
+        of.empty() ? tally.forward(b, n) : tally.tangent(b, n);
       tally.count_part_of_later(before, ledger::part_left(study_));
     }
     const auto bytes = ledger::features_bytes(study_, b);
     tally.stores(static_cast<std::int64_t>(bytes), 1).holds(bytes);
-  }
-
-  /// Weights of what is to be run, where models are held a stage at a time.
-  template <class F>
-  std::optional<study::StageWeights> by_stages(const schedule::UnitContext& context, const F& fill) const {
-    if (!study_.model.by_stages()) return {};
-    std::optional<study::StageWeights> weights(std::in_place, study_, context.group);
-    fill(*weights);
-    return weights;
   }
 
   template <class F>
@@ -100,7 +90,8 @@ class LinearFeatures final : public Experiment {
 
   store::TensorFile tangents(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
     const auto& tasks = study_.tasks;
-    const auto weights = by_stages(context, [&](study::StageWeights& along) { along.go_along(name, {t}); });
+    std::optional<study::StageWeights> weights;
+    if (study_.model.by_stages()) weights.emplace(study_, context.group).go_along(name, {t});
     const auto tau = weights ? at::Tensor() : study_.vectors.vector(name, t);
     store::TensorFile file;
     std::map<Split, at::Tensor> values;

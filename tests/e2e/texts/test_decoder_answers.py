@@ -110,7 +110,8 @@ def test_texts_and_answers_are_those_of_whole_models_by_stages(world: AnswersWor
     given = ("--set", 'finetune.given=["standard"]', "--set", f'finetune.checkpoints="{tmp_path}/trained/checkpoints"')
     of_width = {width: numbers(measure(tmp_path / "texts.toml", tmp_path / f"whole_{width}", *given, "--set",
                                        f"run.ranks_per_unit={width}", ranks=width)) for width in (1, 2)}
-    assert (of_width[1]["generation/standard/tokens"] >= 0).any() and "generation_sum/posthoc/value" in of_width[1]
+    assert (of_width[1]["generation/standard/tokens"] >= 0).any() and "generation_sum/standard/value" in of_width[1]
+    assert "generation_sum/posthoc/value" in of_width[1]
     for ranks, expected, how in ((1, 1, "run.memory=1e-6"), (2, 2, "run.memory=1e-6"), (3, 1, "run.memory=0")):
         in_memory = "stages" if ranks == expected else "stretches"
         ours = measure(tmp_path / "texts.toml", tmp_path / f"on_{ranks}", *given, "--set", how, "--set",
