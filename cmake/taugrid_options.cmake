@@ -4,12 +4,12 @@
 add_library(taugrid_options INTERFACE)
 target_include_directories(taugrid_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
 set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor $<$<BOOL:${TAUGRID_ENABLE_WERROR}>:-Werror>)
-# Where this variable is set, targets are such as are compiled more often than they compute: tests.
+# Kernels loop over numbers, and are compiled at -O3. All else calls them, and LibTorch: it runs as fast at -O1, and takes
+# two thirds of the time to compile. Tests are compiled more often than they run.
+define_property(TARGET PROPERTY TAUGRID_LOOPS)
 define_property(TARGET PROPERTY TAUGRID_QUICKLY_COMPILED INITIALIZE_FROM_VARIABLE TAUGRID_QUICKLY_COMPILED)
-# Targets that call what computes, and loop over no numbers themselves: they compile in 0.6 of the time.
-define_property(TARGET PROPERTY TAUGRID_CALLS)
-set(level $<IF:$<BOOL:$<TARGET_PROPERTY:TAUGRID_CALLS>>,-O1,-O3>)
-set(level $<IF:$<BOOL:$<TARGET_PROPERTY:TAUGRID_QUICKLY_COMPILED>>,-O0,${level}>)
+set(level $<IF:$<BOOL:$<TARGET_PROPERTY:TAUGRID_LOOPS>>,-O3,-O1>)
+set(level $<IF:$<BOOL:$<TARGET_PROPERTY:TAUGRID_QUICKLY_COMPILED>>,-Og,${level}>)
 # How others compile their code is theirs to say.
 target_compile_options(taugrid_options INTERFACE
   "$<BUILD_INTERFACE:${warnings}>"
@@ -43,9 +43,10 @@ function(taugrid_precompiled name)
   target_precompile_headers(${name} PRIVATE <ATen/ATen.h> <ATen/CPUGeneratorImpl.h>
     <ATen/core/grad_mode.h> ${ARGN})
 endfunction()
+# A level's options have a header of their own.
 taugrid_precompiled(taugrid_pch <nlohmann/json.hpp>)
-taugrid_precompiled(taugrid_pch_of_calls <nlohmann/json.hpp>)  # a level's options have a header of their own
-set_target_properties(taugrid_pch_of_calls PROPERTIES TAUGRID_CALLS ON)
+taugrid_precompiled(taugrid_pch_of_kernels)
+set_target_properties(taugrid_pch_of_kernels PROPERTIES TAUGRID_LOOPS ON)
 
 # Messages' formats, from the headers that LibTorch brings: they stand before the system's, which are older.
 add_library(taugrid_fmt STATIC "${PROJECT_SOURCE_DIR}/cmake/fmt.cpp")
@@ -54,21 +55,22 @@ target_link_libraries(taugrid_fmt PUBLIC taugrid_options taugrid::torch)
 set_target_properties(taugrid_fmt PROPERTIES EXPORT_NAME fmt)
 install(TARGETS taugrid_fmt EXPORT taugrid)
 
-# taugrid_library(kernels weights SOURCES … LIBRARIES … [TORCH] [INTERNAL] [CALLS]): the library of one folder.
-# TORCH: its sources see LibTorch, through the precompiled header. INTERNAL: not installed. CALLS: see above.
+# taugrid_library(kernels weights SOURCES … LIBRARIES … [TORCH] [INTERNAL]): the library of one folder.
+# TORCH: its sources see LibTorch, through the precompiled header. INTERNAL: not installed.
 function(taugrid_library layer name)
-  cmake_parse_arguments(ARG "TORCH;INTERNAL;CALLS" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;INTERNAL" "" "SOURCES;LIBRARIES" ${ARGN})
   set(target taugrid_${layer}_${name})
   add_library(${target} STATIC ${ARG_SOURCES})
-  set_target_properties(${target} PROPERTIES TAUGRID_CALLS ${ARG_CALLS})
+  set(header taugrid_pch)
+  if(layer STREQUAL kernels)
+    set_target_properties(${target} PROPERTIES TAUGRID_LOOPS ON)
+    set(header taugrid_pch_of_kernels)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY TAUGRID_LIBRARIES ${target})
   add_library(taugrid::${layer}::${name} ALIAS ${target})
   target_link_libraries(${target} PUBLIC taugrid_options ${ARG_LIBRARIES})
   if(ARG_TORCH)
     target_link_libraries(${target} PUBLIC taugrid::torch PRIVATE taugrid::fmt)
-    set(header taugrid_pch)
-    if(ARG_CALLS)
-      set(header taugrid_pch_of_calls)
-    endif()
     target_precompile_headers(${target} REUSE_FROM ${header})
   endif()
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${layer}::${name})

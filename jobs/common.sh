@@ -5,10 +5,7 @@
 set -euo pipefail
 venv="${TAUGRID_VENV:-.venv}"
 source jobs/steps.sh
-bash jobs/setup.sh --data
-step "data"
-"$venv/bin/python" jobs/prepare default --out data
-end_step
+bash jobs/setup.sh --default-tasks
 
 # measure EXPERIMENT FOLDER [OPTION…]: jobs/EXPERIMENT.toml; goes on where it was interrupted.
 measure() {

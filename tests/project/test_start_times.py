@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "jobs"))
 import machine_table  # noqa: E402
 import start_times  # noqa: E402
 
-STEPS = {"system packages": 0, "Python packages": 61, "build": 120, "data": 5, "experiment": 59, "tables and report": 9}
+STEPS = {"system packages": 0, "LibTorch": 61, "build, packages, data": 125, "experiment": 59, "tables and report": 9}
 
 
 def test_the_page_has_the_recorded_table() -> None:
@@ -32,6 +32,22 @@ def test_steps_are_said_and_kept(tmp_path: Path) -> None:
     assert name == "first" and 1 <= int(seconds) < 600
     assert done.stdout.splitlines()[0] == f"# first: {start_times.as_time(int(seconds))}"
     assert (tmp_path / "steps").read_text().splitlines()[1].endswith("\tthe second")
+
+
+@pytest.mark.parametrize(("first", "second", "code", "said"), [
+    ("sleep 0.2; echo first", "echo second", 0, ["second", "first", "after"]),
+    ("exit 3", "echo second; sleep 60; echo late", 3, None),
+    ("sleep 60; echo late", "sleep 0.1; exit 4", 4, None),
+    ("exit 5", "true", 5, None),
+])
+def test_one_of_two_that_fails_ends_the_other(first: str, second: str, code: int, said: list[str] | None) -> None:
+    script = f"set -euo pipefail; source jobs/steps.sh; a() {{ {first}; }}; b() {{ {second}; }}; both a b; echo after"
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert done.returncode == code
+    if said is None:
+        assert "late" not in done.stdout and "after" not in done.stdout
+    else:
+        assert done.stdout.split() == said
 
 
 @pytest.fixture
@@ -52,8 +68,8 @@ def test_a_machine_is_recorded(pages: Path) -> None:
     assert start_times.main(["record", str(kept(pages))]) == 0
     lines = [line for line in start_times.TABLE.page.read_text().splitlines() if line.startswith("|")]
     last = [line.rsplit("|", 2)[1].strip() for line in lines]
-    rows = last[2:9]
-    assert rows == ["0 s", "1 min 1 s", "2 min 0 s", "5 s", "59 s", "9 s", "4 min 14 s"]
+    rows = last[2:11]
+    assert rows == ["0 s", "1 min 1 s", "", "", "", "2 min 5 s", "59 s", "9 s", "4 min 14 s"]
     assert last[0].startswith(machine_table.processor())
 
 
