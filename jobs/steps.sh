@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# Sourced: what each step of a job takes.
+# Sourced: what each step of a job takes, and two at once.
+
+# setup.sh installs Python packages without their compiled modules, most of which are never imported. With this variable,
+# which images of containers like to set, those that are would be compiled again at each start: for 1 to 4 seconds.
+unset PYTHONDONTWRITEBYTECODE
 
 # step NAME: this goes on from here until the next step, or end_step. When it ends, a line says how long it took, where
 # that was a second or more; the file that TAUGRID_STEPS names, where it is set, has the line in any case.

@@ -10,6 +10,7 @@ if [ "${1-}" = --quick ]; then
 fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash jobs/setup.sh --tests
+unset PYTHONDONTWRITEBYTECODE  # see jobs/steps.sh
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 # Open MPI's plugins leak, and are unloaded before the sanitizer's report, so that no suppression can name them. Stand-ins
 # for devices are loaded before everything else, the sanitizer too.
