@@ -71,7 +71,7 @@ fi
 step "LibTorch"
 stamp="$venv/.taugrid-$(cat "$compiler" "${pins[@]}" ${unpinned[@]+"${unpinned[@]}"} | sha256sum | cut -c1-16)"
 # Python compiles a module when it is first imported; most of these never are.
-install=("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile)
+install=("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --no-warn-conflicts)
 if [ ! -e "$stamp" ]; then
   python=python3; [ -x /usr/bin/python3 ] && python=/usr/bin/python3
   [ -x "$venv/bin/python" ] || { say "making the Python environment $venv"; "$python" -m venv "$venv"; }

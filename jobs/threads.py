@@ -50,7 +50,7 @@ def measured(program: Path, case: str, ranks: int, threads: int, repetitions: in
                                      str(repetitions), "--json", report],
                                     env=os.environ | {"OMP_NUM_THREADS": str(threads)}, stdout=subprocess.DEVNULL)
                    for report in reports]
-        codes = [one.wait() for one in started]
+        codes = [process.wait() for process in started]
         if any(codes):
             raise ThreadsError(f"{case}: taugrid bench ended with {max(codes, key=abs)}; expected 0")
         return sum(items_a_second(report, case) for report in reports)

@@ -11,7 +11,7 @@ from taugrid_analysis.papers.bases.tables import tables as paper_tables
 from taugrid_analysis.run.opened import Run
 
 
-def made(path: Path) -> dict[str, Table]:
+def tables_by_name(path: Path) -> dict[str, Table]:
     with Run(path) as run:
         return {table.name: table for table in paper_tables(run)}
 

@@ -57,18 +57,18 @@ def schema2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def state(path: Path) -> tuple[Path, int, int]:
     """A file as it is now."""
-    found = path.stat()
-    return path, found.st_mtime_ns, found.st_size
+    status = path.stat()
+    return path, status.st_mtime_ns, status.st_size
 
 
 def once(make: Callable[[Results], pd.DataFrame]) -> Callable[[Results], pd.DataFrame]:
-    made: dict[tuple[Path, int, int], pd.DataFrame] = {}
+    frames: dict[tuple[Path, int, int], pd.DataFrame] = {}
 
     def frame(results: Results) -> pd.DataFrame:
         key = state(results.path)
-        if key not in made:
-            made[key] = make(results)
-        return made[key].copy()
+        if key not in frames:
+            frames[key] = make(results)
+        return frames[key].copy()
 
     return frame
 

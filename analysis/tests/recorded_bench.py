@@ -23,8 +23,8 @@ QUIET = 0  # the call whose repetitions agree best
 
 @cache
 def calls() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))["calls"]
-    return found
+    measured: list[dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))["calls"]
+    return measured
 
 
 def sample(number: int, case: str, clock: str = "wall") -> np.ndarray:
@@ -36,7 +36,7 @@ def sample(number: int, case: str, clock: str = "wall") -> np.ndarray:
 def many() -> list[Call]:
     """In the order in which they were measured."""
     parsed: dict[str, Any] = json.loads(MANY.read_text(encoding="utf-8"))
-    found = []
+    measured = []
     for call in parsed["calls"]:
         context = {"ranks": "1"} | {key: str(value) for key, value in (parsed["context"] | call).items()}
         times = zip(call["wall_ms"], call["cpu_ms"], strict=True)
@@ -44,13 +44,13 @@ def many() -> list[Call]:
             name: Times(np.array(wall) / 1e3, np.array(cpu) / 1e3)
             for name, (wall, cpu) in zip(parsed["cases"], times, strict=True)
         }
-        found.append(Call(Path("recorded"), context, cases))
-    return found
+        measured.append(Call(Path("recorded"), context, cases))
+    return measured
 
 
 def of_many(numbers: Iterable[int], factor: float = 1.0, machine: float = 1.0) -> Side:
     """These calls as one side: the program is `factor` times slower, the machine and its peaks `machine`."""
-    found = []
+    scaled = []
     for number in numbers:
         call = many()[number]
         peaks = {key: str(call.number(key) / machine) for key in ("peak_flops", "peak_bytes")}
@@ -58,18 +58,18 @@ def of_many(numbers: Iterable[int], factor: float = 1.0, machine: float = 1.0) -
         cases = {
             name: Times(scale * t.wall, scale * t.cpu) for name, t in call.cases.items() if t.cpu is not None
         }
-        found.append(Call(call.path, call.context | peaks, cases))
-    return Side(Path("recorded"), found)
+        scaled.append(Call(call.path, call.context | peaks, cases))
+    return Side(Path("recorded"), scaled)
 
 
 def side(case: str, parts: Iterable[tuple[int, Any]], factor: float = 1.0) -> Side:
     """Repetitions picked from calls, as one side of a comparison."""
-    found = []
+    chosen = []
     for number, picked in parts:
         context = {"ranks": "1"} | {key: str(value) for key, value in calls()[number]["context"].items()}
         wall, cpu = (factor * sample(number, case, clock)[picked] for clock in ("wall", "cpu"))
-        found.append(Call(Path("recorded"), context, {case: Times(wall, cpu)}))
-    return Side(Path("recorded"), found)
+        chosen.append(Call(Path("recorded"), context, {case: Times(wall, cpu)}))
+    return Side(Path("recorded"), chosen)
 
 
 def folder(path: Path, parts: Iterable[slice], **more: Any) -> Path:

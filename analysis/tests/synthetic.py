@@ -60,9 +60,9 @@ def xi(regime: str, pair: tuple[int, int], first: Any, second: Any, bend: bool =
         return np.asarray(np.minimum(SLOPE * steps, 1.0))
     level = 0.35 + 0.5 * ((7 * pair[0] + 3 * pair[1]) % 9) / 9
     shape = level * (1 - np.exp(-((steps / 3.2) ** 2)))
-    own = np.stack(np.broadcast_arrays(np.abs(first) * size[pair[0]], np.abs(second) * size[pair[1]]))
+    own_steps = np.stack(np.broadcast_arrays(np.abs(first) * size[pair[0]], np.abs(second) * size[pair[1]]))
     sign = np.sign(np.asarray(first) * np.asarray(second))
-    return np.asarray(np.clip(shape * (1 - 0.25 * np.exp(-((own / 2) ** 2)) - 0.1 * sign), 0, 1))
+    return np.asarray(np.clip(shape * (1 - 0.25 * np.exp(-((own_steps / 2) ** 2)) - 0.1 * sign), 0, 1))
 
 
 def write(

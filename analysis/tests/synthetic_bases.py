@@ -14,9 +14,9 @@ POINTS = 100
 
 def labels_of(count: int, clusters: int, turn: int) -> list[int]:
     """Numbered as they come: the first tasks one a cluster, the others in turns."""
-    found = [(task * (turn + 1)) % clusters if task >= clusters else task for task in range(count)]
-    order = {label: place for place, label in enumerate(dict.fromkeys(found))}
-    return [order[label] for label in found]
+    labels = [(task * (turn + 1)) % clusters if task >= clusters else task for task in range(count)]
+    order = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    return [order[label] for label in labels]
 
 
 def write(
@@ -30,7 +30,7 @@ def write(
     tasks = len(file["tasks/name"])
     if partitions is None:
         partitions = {
-            k: list({tuple(one): one for turn in range(3) for one in [labels_of(tasks, k, turn)]}.values())
+            k: list({tuple(row): row for turn in range(3) for row in [labels_of(tasks, k, turn)]}.values())
             for k in range(1, tasks + 1)
         }
     most = max(map(len, partitions.values()))

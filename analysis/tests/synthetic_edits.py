@@ -80,14 +80,14 @@ MERGE_BYTES = 1e6
 
 def _merging(file: h5py.File, regime: str, count: int) -> None:
     """Each later method is better and dearer; of [merging] methods in this order."""
-    own = file[f"single_task/{regime}/accuracy"][()]
+    single = file[f"single_task/{regime}/accuracy"][()]
     for place, (name, of) in enumerate(MERGES.items()):
         group = file.create_group(f"merging/{name}/{regime}")
         group.attrs["method"] = of
         group["alpha"] = np.array([1.0, 2.0])
-        test = np.stack([0.5 * own, (0.6 + 0.05 * place) * own])
+        test = np.stack([0.5 * single, (0.6 + 0.05 * place) * single])
         group["validation_accuracy"], group["test_accuracy"], group["accuracy"] = test, test, test[1]
-        group["absolute"], group["normalized"] = test[1].mean(), (test[1] / own).mean()
+        group["absolute"], group["normalized"] = test[1].mean(), (test[1] / single).mean()
         group["coefficient"], group["density"] = 2.0, 1 / (place + 1)
         group["passes"], group["bytes"] = place + 1.0, (place + 1) * MERGE_BYTES
         group["seconds"] = 0.5 * (place + 1)

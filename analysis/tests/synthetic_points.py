@@ -89,8 +89,8 @@ def _again(group: h5py.Group, single: np.ndarray) -> None:
     """The numbers that follow from the curve."""
     alpha, test = group["alpha"][()], group["test_accuracy"][()]
     chosen = int(np.flatnonzero(alpha == group["chosen_alpha"][()])[0])
-    one = int(np.flatnonzero(alpha == 1.0)[0])
-    for place, prefix in ((chosen, ""), (one, "one_shot_")):
+    at_one = int(np.flatnonzero(alpha == 1.0)[0])
+    for place, prefix in ((chosen, ""), (at_one, "one_shot_")):
         group[f"{prefix}absolute"][...] = test[place].mean()
         group[f"{prefix}normalized"][...] = (test[place] / single).mean()
 

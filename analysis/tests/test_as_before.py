@@ -79,21 +79,24 @@ def two_seeds(folder: Path) -> list[Path]:
     ]
 
 
-def _made(folder: Path, **told: Any) -> Path:
+def _made(folder: Path, **options: Any) -> Path:
     folder.mkdir()
-    synthetic.write(folder / "results.h5", alpha=np.linspace(-1.5, 1.5, 7), **told)
+    synthetic.write(folder / "results.h5", alpha=np.linspace(-1.5, 1.5, 7), **options)
     return folder
 
 
 Say = Callable[[list[Path]], str]
-WORLDS = {made.__name__: made for made in (every_group, first_schema, one_task, papers_model, two_seeds)}
+WORLDS = {
+    write_runs.__name__: write_runs
+    for write_runs in (every_group, first_schema, one_task, papers_model, two_seeds)
+}
 
 
 def said(*arguments: str | Path) -> str:
     """What a command prints, without the folders of this machine."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = main([str(one) for one in arguments])
+        code = main([str(argument) for argument in arguments])
     text = out.getvalue() + (f"exit {code}\n" if code else "")
     return re.sub(r"\S*/(?=(?:every_group|first_schema|one_task|papers_model|seed_\d|figures)\b)", "", text)
 
@@ -129,8 +132,8 @@ def data_sets(runs: list[Path]) -> str:
             for name in run.results.names(group):
                 data = run.data(group, name)
                 if data is not None:
-                    told = [f"{key}{dict(value.sizes)}" for key, value in sorted(data.data_vars.items())]
-                    lines.append(f"{group}/{name}: {sorted(data.coords)} {'; '.join(told)}")
+                    sizes = [f"{key}{dict(value.sizes)}" for key, value in sorted(data.data_vars.items())]
+                    lines.append(f"{group}/{name}: {sorted(data.coords)} {'; '.join(sizes)}")
     return "\n".join(lines)
 
 
@@ -162,31 +165,38 @@ def described(figure: Figure) -> Iterator[str]:
         kinds = f"{axes.get_xscale()} {axes.get_yscale()}"
         yield (
             "  "
-            + " | ".join([*(repr(one) for one in words if one), kinds, *_drawn(axes)])
+            + " | ".join([*(repr(word) for word in words if word), kinds, *_drawn(axes)])
             + _texts(axes.texts)
         )
 
 
 def _texts(texts: list[Any]) -> str:
-    told = [one.get_text() for one in texts]
-    if not told:
+    words = [text.get_text() for text in texts]
+    if not words:
         return ""
-    return f" texts {told}" if len(told) < 12 else f" {len(told)} texts {zlib.crc32(' '.join(told).encode())}"
+    return (
+        f" texts {words}"
+        if len(words) < 12
+        else f" {len(words)} texts {zlib.crc32(' '.join(words).encode())}"
+    )
 
 
 def _drawn(axes: Axes) -> Iterator[str]:
     for kind, values in (
         ("lines", [np.ravel(line.get_xydata()) for line in axes.lines]),
         ("patches", [np.ravel(patch.get_path().vertices) for patch in axes.patches]),
-        ("points", [np.ravel(one.get_offsets()) for one in axes.collections]),
-        ("areas", [np.ravel(path.vertices) for one in axes.collections for path in one.get_paths()]),
-        ("images", [np.ravel(one.get_array()) for one in axes.images]),
+        ("points", [np.ravel(collection.get_offsets()) for collection in axes.collections]),
+        (
+            "areas",
+            [np.ravel(path.vertices) for collection in axes.collections for path in collection.get_paths()],
+        ),
+        ("images", [np.ravel(image.get_array()) for image in axes.images]),
     ):
         if values:
             yield f"{kind} {len(values)}: {_numbers(np.concatenate(values))}"
     legend = axes.get_legend()
     if legend is not None:
-        yield f"legend {[one.get_text() for one in legend.get_texts()]}"
+        yield f"legend {[text.get_text() for text in legend.get_texts()]}"
 
 
 @contextlib.contextmanager
@@ -195,7 +205,7 @@ def looked_at() -> Iterator[list[str]]:
     lines: list[str] = []
     was = Figure.savefig
 
-    def describe(figure: Figure, out: Any, *_: Any, **told: Any) -> None:
+    def describe(figure: Figure, out: Any, *_: Any, **options: Any) -> None:
         lines.extend(described(figure))
         if isinstance(out, io.StringIO):
             out.write("<svg></svg>")
@@ -230,15 +240,17 @@ def report(runs: list[Path]) -> str:
     page = page.replace(packed[1], "")
     parts[0] = re.sub(r"<table.*?</table>", _in_short, page, flags=re.DOTALL)  # they are compared as text
     for name, text in data["csv"].items():
-        told = zlib.decompress(b64decode(text)).decode("utf-8")
+        unpacked = zlib.decompress(b64decode(text)).decode("utf-8")
         if not name.startswith("table:"):  # those are compared as tables
-            head, *rows = [line for line in told.splitlines() if line[:1] != "#"]
+            head, *rows = [line for line in unpacked.splitlines() if line[:1] != "#"]
             parts.append(f"# {name}: {head}; {len(rows)} rows")
             parts += [rows[0], rows[-1]] if rows else []
-    for name, told in data["maps"].items():
-        plain = {key: value for key, value in told.items() if key not in ("data", "errors", "mean_error")}
-        kind = {"uint16": "<u2", "float32": "<f4"}[told["type"]]
-        values = np.frombuffer(zlib.decompress(b64decode(told["data"])), dtype=kind)
+    for name, packed_map in data["maps"].items():
+        plain = {
+            key: value for key, value in packed_map.items() if key not in ("data", "errors", "mean_error")
+        }
+        kind = {"uint16": "<u2", "float32": "<f4"}[packed_map["type"]]
+        values = np.frombuffer(zlib.decompress(b64decode(packed_map["data"])), dtype=kind)
         parts.append(f"# map {name}: {json.dumps(plain, ensure_ascii=False)} {_numbers(values)}")
     return "\n".join([*parts, "# figures", *lines])
 
@@ -310,7 +322,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     return {name: make(folder) for name, make in WORLDS.items()}
 
 
-@pytest.mark.parametrize(("world", "name"), PLACES, ids=lambda one: one)
+@pytest.mark.parametrize(("world", "name"), PLACES, ids=lambda argument: argument)
 def test_it_prints_what_it_printed(worlds: dict[str, list[Path]], world: str, name: str) -> None:
     before = (HERE / "before" / world / name).read_text(encoding="utf-8")
     drawn = name in ("figures.txt", "report.txt", "causes.txt", "frames.txt")
@@ -329,6 +341,6 @@ def write(folder: Path) -> None:
 if __name__ == "__main__":
     import tempfile
 
-    with tempfile.TemporaryDirectory() as made:
-        write(Path(made))
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
     sys.exit(0)

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 import synthetic
-from bases_tables import column, made
+from bases_tables import column, tables_by_name
 
 from taugrid_analysis.quantities.bases import partitions
 from taugrid_analysis.quantities.bases.tables import transfer
@@ -42,8 +42,8 @@ def write(path: Path, tasks: tuple[str, ...], model: tuple[str, int, str]) -> Pa
         group["cosine"] = cosine
         nearest = np.zeros((2, len(labels)), dtype=np.int64)
         for h, (p, row) in product(range(2), enumerate(labels)):
-            own = [SETS.index(tuple((row == c).astype(int))) for c in range(row.max() + 1)]
-            nearest[h, p] = max(own, key=lambda c, h=h: cosine[h, c])
+            clusters = [SETS.index(tuple((row == c).astype(int))) for c in range(row.max() + 1)]
+            nearest[h, p] = max(clusters, key=lambda c, h=h: cosine[h, c])
         group["nearest"], group["found"] = nearest, np.ones((2, len(labels)), dtype=np.uint8)
         for name in ("one_shot", "tuned", "chosen_alpha"):
             group[name] = np.round(rng.uniform(0.2, 0.6, (2, len(labels))), 3)
@@ -62,7 +62,7 @@ def test_found_counts_partitions_whose_nearest_basis_holds_m_or_s(
         group = file["every_partition/ties/standard"]
         held = [SETS[int(c)] for c in group["nearest"][0]]
     expected = sum(1 for members in held if members[0] or members[1])
-    table = made(path)["table13"]
+    table = tables_by_name(path)["table13"]
     assert expected < 15 and column(table, "TIES, ours")["found"] == f"{expected}/15"
     assert any("holds M or S" in note for note in table.notes)
 
@@ -70,28 +70,32 @@ def test_found_counts_partitions_whose_nearest_basis_holds_m_or_s(
 def test_differences_from_the_checkpoint_that_the_papers_code_names(tmp_path: Path) -> None:
     """Tables 4, 6, 7, 10, 13 and 14 are of laion2b_e16; a run of it on these tasks has a difference."""
     path = write(tmp_path / "laion.h5", (*FOUR, "GTSRB", "DTD"), LAION)
-    found = made(path)
+    tables = tables_by_name(path)
     for name, line, group in (("table10", "MS-ER", "TIES"), ("table13", "mean", "TIES")):
-        ours = column(found[name], f"{group}, ours")[line]
-        away = column(found[name], f"{group}, difference")
-        printed = column(found[name], group)[line]
+        ours = column(tables[name], f"{group}, ours")[line]
+        away = column(tables[name], f"{group}, difference")
+        printed = column(tables[name], group)[line]
         assert away[line] == pytest.approx(float(ours) - float(printed))  # type: ignore[arg-type]
     for number in (4, 6, 7, 10, 13, 14):
-        told = found[f"table{number}"].notes
-        assert any("OpenCLIP ViT-B/32 laion2b_e16, as the paper's code says" in note for note in told), number
+        notes = tables[f"table{number}"].notes
+        assert any("OpenCLIP ViT-B/32 laion2b_e16, as the paper's code says" in note for note in notes), (
+            number
+        )
     for name, tasks, model in (
         ("openai.h5", (*FOUR, "GTSRB", "DTD"), OPENAI),
         ("others.h5", ("a", "b", "c", "d", "e", "f"), LAION),
     ):
-        for table in made(write(tmp_path / name, tasks, model)).values():
-            assert not any("difference" in one.name for one in table.columns if table.name != "table9"), name
+        for table in tables_by_name(write(tmp_path / name, tasks, model)).values():
+            assert not any(
+                "difference" in heading.name for heading in table.columns if table.name != "table9"
+            ), name
 
 
 def test_a_mean_of_three_architectures_is_called_so(tmp_path: Path) -> None:
     path = write(tmp_path / "results.h5", (*FOUR, "GTSRB", "DTD"), LAION)
-    found = made(path)
+    tables = tables_by_name(path)
     assert any(
-        "means over three architectures; ours are of this run's one" in n for n in found["table5"].notes
+        "means over three architectures; ours are of this run's one" in n for n in tables["table5"].notes
     )
 
 

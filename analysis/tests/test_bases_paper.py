@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import synthetic
 import synthetic_bases
-from bases_tables import column, made
+from bases_tables import column, tables_by_name
 from sklearn.metrics import f1_score
 
 from taugrid_analysis import cli
@@ -50,9 +50,9 @@ def test_numbers_are_as_printed(source: PublishedTable) -> None:
     """Each row is one line between the table's caption and the next one, or the one before."""
     lines = text().splitlines()
     captions = [place for place, line in enumerate(lines) if re.match(r"Table \d+:", line)]
-    own = [place for place in captions if lines[place].startswith(source.where)]
-    assert len(own) == 1
-    (place,) = own
+    of_table = [place for place in captions if lines[place].startswith(source.where)]
+    assert len(of_table) == 1
+    (place,) = of_table
     if source.above:
         near = lines[max([0, *(other for other in captions if other < place)]) : place]
     else:
@@ -60,21 +60,21 @@ def test_numbers_are_as_printed(source: PublishedTable) -> None:
     for row in source.rows:
         (values,) = row.values.values()
         expected = [source.as_printed(column, value) for column, value in enumerate(values)]
-        told = [
+        matches = [
             line
             for line in near
             if row.printed in line
             and re.findall(rf"(?<![\w.]){NUMBER}(?![\w.])", line.split(row.printed, 1)[1]) == expected
         ]
-        assert len(told) == 1, (row.label, expected)
+        assert len(matches) == 1, (row.label, expected)
 
 
 @pytest.mark.skipif(not PAPERS, reason="TAUGRID_PAPERS names no folder of the papers' text")
 def test_what_is_said_and_all_tables_are_there() -> None:
     whole = text()
-    for one in published.said("bases"):
-        assert one.printed in whole, one
-    printed = {int(found) for found in re.findall(r"(?:^|\n)Table (\d+):", whole)}
+    for statement in published.said("bases"):
+        assert statement.printed in whole, statement
+    printed = {int(number) for number in re.findall(r"(?:^|\n)Table (\d+):", whole)}
     assert {source.number for source in published.tables(("bases",))} == printed - {1}  # 1: an overview
 
 
@@ -84,7 +84,7 @@ def test_the_published_file_is_whole() -> None:
             assert set(row.doubtful) <= set(source.columns) and bool(row.doubtful) <= bool(source.doubt)
             (values,) = row.values.values()
             assert len(values) == len(source.columns)
-    assert {one.measure for one in published.said("bases")} == set(OURS)
+    assert {statement.measure for statement in published.said("bases")} == set(OURS)
 
 
 def cells(source: PublishedTable, row: Row) -> dict[str, float]:
@@ -95,7 +95,7 @@ def cells(source: PublishedTable, row: Row) -> dict[str, float]:
 @pytest.mark.parametrize("number", [10, 11, 12])
 def test_printed_averages_are_of_the_printed_cells(number: int) -> None:
     """One digit apart in one cell of a table would be seen."""
-    (source,) = [one for one in published.tables(("bases",)) if one.number == number]
+    (source,) = [table for table in published.tables(("bases",)) if table.number == number]
     for row in source.rows:
         held = cells(source, row)
         every = {name: value for name, value in held.items() if "mean" not in name}
@@ -109,9 +109,9 @@ def test_printed_averages_are_of_the_printed_cells(number: int) -> None:
 
 @pytest.mark.parametrize(("tasks", "count"), [(0, 1), (1, 1), (3, 5), (4, 15), (8, 4140)])
 def test_every_partition_once(tasks: int, count: int) -> None:
-    found = list(partitions.every([str(task) for task in range(tasks)]))
-    assert len(found) == len(set(found)) == count
-    assert all(len(set().union(*one)) == sum(map(len, one)) == tasks for one in found)
+    listed = list(partitions.every([str(task) for task in range(tasks)]))
+    assert len(listed) == len(set(listed)) == count
+    assert all(len(set().union(*partition)) == sum(map(len, partition)) == tasks for partition in listed)
 
 
 def test_labels_of_every_partition_and_their_modularity() -> None:
@@ -124,10 +124,10 @@ def test_labels_of_every_partition_and_their_modularity() -> None:
     assert len(labels) == 52 and len(partitions.labelled(8)) == 4140
     weight = np.abs(cosine) - np.diag(np.abs(np.diag(cosine)))
     twice, degree = weight.sum(), weight.sum(0)
-    for row, found in zip(labels, partitions.modularity(cosine, labels), strict=True):
+    for row, modularity in zip(labels, partitions.modularity(cosine, labels), strict=True):
         inside = [np.flatnonzero(row == c) for c in set(row)]
         expected = sum(weight[np.ix_(c, c)].sum() / twice - (degree[c].sum() / twice) ** 2 for c in inside)
-        assert found == pytest.approx(expected)
+        assert modularity == pytest.approx(expected)
     assert (partitions.modularity(np.eye(5), labels) == 0).all()
 
 
@@ -155,8 +155,8 @@ def test_ranks_of_planted_and_of_bad_partitions(tmp_path: Path) -> None:
     path = synthetic.write(tmp_path / "results.h5")
     with h5py.File(path, "r+") as file:
         file["similarity/standard/cosine"][...] = cosine
-        found = {2: [bad], 3: [planted, moved, crossed], 4: [left_out]}
-        synthetic_bases.write(file, "standard", found, chosen=3)
+        by_size = {2: [bad], 3: [planted, moved, crossed], 4: [left_out]}
+        synthetic_bases.write(file, "standard", by_size, chosen=3)
     with Run(path) as run:
         table = ranks(run)
     near = np.abs(cosine) - np.eye(8)
@@ -167,16 +167,16 @@ def test_ranks_of_planted_and_of_bad_partitions(tmp_path: Path) -> None:
         return sum(near[i, j] - degree[i] * degree[j] / twice for both in inside for i, j in both) / twice
 
     names = [str(task) for task in range(8)]
-    every = {one: modularity(one) for one in partitions.every(names)}
-    own = every[partitions.of_labels(np.array(bad), names)]
-    above = [one for one, value in every.items() if value > own]
-    place, alike = len(above) + 1, 1 + sum(len(one) == 2 for one in above)
+    every = {partition: modularity(partition) for partition in partitions.every(names)}
+    modularity_of_bad = every[partitions.of_labels(np.array(bad), names)]
+    above = [partition for partition, value in every.items() if value > modularity_of_bad]
+    place, alike = len(above) + 1, 1 + sum(len(partition) == 2 for partition in above)
     assert 2000 < place < 4140 and 100 < alike <= 127
     rows = {row[1]: row[2:] for row in table.rows}
     assert list(rows) == ["2", "3 *"] and "all 4,140 of 8 tasks" in table.title
     best = pytest.approx(max(every.values()))
     assert rows["3 *"] == [best, best, "1 of 4140", "1 of 966", pytest.approx(-1)]
-    assert rows["2"] == [pytest.approx(own), best, f"{place} of 4140", f"{alike} of 127", None]
+    assert rows["2"] == [pytest.approx(modularity_of_bad), best, f"{place} of 4140", f"{alike} of 127", None]
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +192,8 @@ def default(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_other_tasks_have_their_own_clusters_beside_the_papers(default: Path) -> None:
     with h5py.File(default) as file:
         absolute = file["bases/standard/absolute"][()]
-    found = made(default)
-    table = found["table10"]
+    tables = tables_by_name(default)
+    table = tables["table10"]
     ours, printed = column(table, "Mean, ours"), column(table, "Mean")
     assert (printed["MS-ER"], printed["mean, k = 2"]) == ("88.65", "85.65")
     for name, value in (("MSER", absolute[0, 0]), ("MS-ER", absolute[1, 0]), ("M-S-E-R", absolute[3, 0])):
@@ -211,18 +211,22 @@ def test_other_tasks_have_their_own_clusters_beside_the_papers(default: Path) ->
     # What joint training gives has one cell, and no mean over partitions.
     joint = column(table, "MTL, ours")
     assert joint["MSER"] is not None and joint["mean, all k"] is None
-    assert column(found["table4"], "MS-ER, ours")["Mean"] == ours["MS-ER"]
-    assert all("ours" not in column.name for column in found["table15"].columns)
+    assert column(tables["table4"], "MS-ER, ours")["Mean"] == ours["MS-ER"]
+    assert all("ours" not in column.name for column in tables["table15"].columns)
 
 
 def test_doubtful_cells_are_marked(default: Path) -> None:
-    found = made(default)
-    assert column(found["table5"], "MS-ER")["TIES"] == "91.41 ?"
-    assert column(found["table12"], "Topk, ViT-B/32")["M-S-E-R"] == "68.04 ?"
-    assert column(found["table15"], "Task Arithmetic")["mean"] == "67.5 ?"
-    marked = sum(str(cell).endswith(" ?") for table in found.values() for row in table.rows for cell in row)
-    assert marked == sum(len(row.doubtful) for one in published.tables(("bases",)) for row in one.rows) == 10
-    for table in found.values():
+    tables = tables_by_name(default)
+    assert column(tables["table5"], "MS-ER")["TIES"] == "91.41 ?"
+    assert column(tables["table12"], "Topk, ViT-B/32")["M-S-E-R"] == "68.04 ?"
+    assert column(tables["table15"], "Task Arithmetic")["mean"] == "67.5 ?"
+    marked = sum(str(cell).endswith(" ?") for table in tables.values() for row in table.rows for cell in row)
+    assert (
+        marked
+        == sum(len(row.doubtful) for source in published.tables(("bases",)) for row in source.rows)
+        == 10
+    )
+    for table in tables.values():
         doubtful = any(str(cell).endswith(" ?") for row in table.rows for cell in row)
         assert doubtful == any("?: doubtful" in note for note in table.notes)
 
@@ -232,24 +236,26 @@ def test_the_papers_own_partitions(tmp_path: Path) -> None:
     path = synthetic.write(tmp_path / "results.h5", tasks=FOUR)
     by_size = {k: [list(row) for row in EVERY if max(row) == k - 1] for k in range(1, 5)}
     with h5py.File(path, "r+") as file:
-        told = synthetic_bases.write(file, "standard", by_size, ("ties", "ties"))
-    found = made(path)
-    ours = column(found["table12"], "TIES, ours")
+        accuracies = synthetic_bases.write(file, "standard", by_size, ("ties", "ties"))
+    tables = tables_by_name(path)
+    ours = column(tables["table12"], "TIES, ours")
     assert len(EVERY) == 15
-    for row, value in told.items():  # MNIST, SVHN, EuroSAT, RESISC45 as M, S, E, R
-        clusters = {frozenset(x for x, own in zip("MSER", row, strict=True) if own == c) for c in set(row)}
+    for row, value in accuracies.items():  # MNIST, SVHN, EuroSAT, RESISC45 as M, S, E, R
+        clusters = {
+            frozenset(x for x, label in zip("MSER", row, strict=True) if label == c) for c in set(row)
+        }
         (name,) = [n for n in ours if "mean" not in n and {frozenset(c) for c in n.split("-")} == clusters]
         assert ours[name] == pytest.approx(100 * value)
-    two = [value for row, value in told.items() if max(row) == 1]
+    two = [value for row, value in accuracies.items() if max(row) == 1]
     assert ours["mean, k = 2"] == pytest.approx(100 * np.mean(two))
-    assert ours["mean, all k"] == pytest.approx(100 * np.mean(list(told.values())))
-    three = [value for row, value in told.items() if sorted(np.bincount(row)) == [1, 3]]
-    assert column(found["table5"], "save one, ours")["TIES"] == pytest.approx(100 * np.mean(three))
-    assert any("of one not named: no difference" in note for note in found["table12"].notes)
+    assert ours["mean, all k"] == pytest.approx(100 * np.mean(list(accuracies.values())))
+    three = [value for row, value in accuracies.items() if sorted(np.bincount(row)) == [1, 3]]
+    assert column(tables["table5"], "save one, ours")["TIES"] == pytest.approx(100 * np.mean(three))
+    assert any("of one not named: no difference" in note for note in tables["table12"].notes)
     with h5py.File(path, "r+") as file:  # one partition of two clusters is missing: no mean of them
         place = by_size[2].index([0, 1, 1, 1])
         file["bases/standard/labels"][1, place] = -1
-    ours = column(made(path)["table12"], "TIES, ours")
+    ours = column(tables_by_name(path)["table12"], "TIES, ours")
     assert ours["mean, k = 2"] is None and ours["mean, all k"] is None and ours["M-ESR"] is None
     assert ours["MS-ER"] is not None
 
@@ -263,11 +269,11 @@ def test_tables_of_several_architectures(tmp_path: Path, capsys: pytest.CaptureF
         (tmp_path / str(place)).mkdir()
         path = synthetic.write(tmp_path / str(place) / "results.h5", tasks=FOUR, model=model)
         with h5py.File(path, "r+") as file:
-            told = synthetic_bases.write(file, "standard", by_size, ("ties", "ties"))
+            accuracies = synthetic_bases.write(file, "standard", by_size, ("ties", "ties"))
             for name in ("accuracy", "absolute"):
                 file[f"bases/standard/{name}"][...] += more
         runs.append(str(path))
-    once = np.mean([value for row, value in told.items() if sorted(np.bincount(row)) == [1, 3]])
+    once = np.mean([value for row, value in accuracies.items() if sorted(np.bincount(row)) == [1, 3]])
     expected = [100 * (once + more) for more in (0.0, 0.03, 0.09, 0.04)]
     assert cli.main(["tables", *runs, "--paper", "bases", "--only", "table5", "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -284,8 +290,8 @@ def test_tables_of_several_architectures(tmp_path: Path, capsys: pytest.CaptureF
     (head,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("method,")]
     assert all(f"published, ViT-{size}" in head for size in ("B/16", "B/32", "L/14"))
     assert cli.main(["tables", *runs, "--paper", "bases", "--only", "table11", "--format", "csv"]) == 0
-    told = capsys.readouterr().out  # published of B/32 alone, so that a mean stands for nothing
-    assert "tower-2" in told and "mean of these" not in told and "ViT-B/32 alone" in told
+    printed = capsys.readouterr().out  # published of B/32 alone, so that a mean stands for nothing
+    assert "tower-2" in printed and "mean of these" not in printed and "ViT-B/32 alone" in printed
     assert cli.main(["tables", *runs, "--paper", "tau_jp"]) == 2
     assert "3 runs; expected one run, or --paper bases" in capsys.readouterr().err
     for some in (runs[:1], runs):
@@ -369,7 +375,7 @@ def test_norms_are_compared_with_the_named_checkpoint_alone(
 ) -> None:
     tasks = (*synthetic.PAPER_TASKS[:7], "stars")
     path = synthetic.write(tmp_path / "results.h5", tasks=tasks, model=(name, parameters, "pretrained"))
-    table = made(path)["table9"]
+    table = tables_by_name(path)["table9"]
     assert ("norm, difference" in [column.name for column in table.columns]) == differs
     ours = column(table, "norm, ours")
     assert ours["Cars"] == pytest.approx(2.0) and ours["DTD"] == pytest.approx(2.2)
@@ -406,8 +412,8 @@ def test_a_task_forgotten_by_each_method(tmp_path: Path) -> None:
             group["chosen_alpha"], group["cosine"] = np.full(8, 1.0), np.linspace(1, 0.3, 8)
             group.attrs.update(task=synthetic.FEW_TASKS[1], control="textures", control_threshold=0.95)
         file["partition_negation/ties/standard/chosen_alpha"][1] = np.nan
-    found = made(path)
-    table = found["table6"]
+    tables = tables_by_name(path)
+    table = tables["table6"]
     target, control = column(table, "MS target, ours"), column(table, "MSER control, ours")
     assert [target["MTL"], target["Tangent"]] == pytest.approx([42, 43])
     assert target["TIES"] is None and target["Mean"] is None
@@ -415,19 +421,19 @@ def test_a_task_forgotten_by_each_method(tmp_path: Path) -> None:
     assert control["MTL"].error == pytest.approx(100 * np.sqrt(0.64 * 0.36 / 400))  # type: ignore[attr-defined]
     name = synthetic.FEW_TASKS[1]
     assert any(f"M {name}, S " in note and "textures" in note for note in table.notes)
-    assert column(found["said"], "ours")["T6"] == f"standard 40.00, {name}; linear 41.00, {name}"
+    assert column(tables["said"], "ours")["T6"] == f"standard 40.00, {name}; linear 41.00, {name}"
 
 
 def test_what_is_said(default: Path) -> None:
-    told = column(made(default)["said"], "ours")
-    assert "k = 2: fashion animals | mnist5k letters" in str(told["figure 7"])
-    assert told["section 6.4.1"] == "2 of 4: 50.00 % saved"
-    assert "best at k = 4 (56.0), chosen k = 2 (54.0)" in str(told["figure 8"])
-    assert "‖τ‖ 2.00 to 2.60, ‖θ0‖ 40.0" in str(told["figure 5"])
+    said = column(tables_by_name(default)["said"], "ours")
+    assert "k = 2: fashion animals | mnist5k letters" in str(said["figure 7"])
+    assert said["section 6.4.1"] == "2 of 4: 50.00 % saved"
+    assert "best at k = 4 (56.0), chosen k = 2 (54.0)" in str(said["figure 8"])
+    assert "‖τ‖ 2.00 to 2.60, ‖θ0‖ 40.0" in str(said["figure 5"])
     # λ 20 + 60, the longest vector 2.6, neighbours' cosine 0.3/e
     near = 0.3 / np.e
-    assert str(told["section 6.2.2"]).startswith(f"{80 * 2.6**2 * (1 + near):.4g} with L = 80")
-    assert "rank correlation of |λ_max| and mean gap +1.00" in str(told["figure 6"])
+    assert str(said["section 6.2.2"]).startswith(f"{80 * 2.6**2 * (1 + near):.4g} with L = 80")
+    assert "rank correlation of |λ_max| and mean gap +1.00" in str(said["figure 6"])
 
 
 def test_every_number_of_the_paper_can_be_measured(default: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -447,7 +453,7 @@ def test_loss_gaps_of_sums(tmp_path: Path) -> None:
         axis.make_scale("alpha_sum_loss_standard")
         gaps = group.create_dataset("sum_loss_gap", data=[[0.1, 2.0], [0.2, 3.0], [0.3, 4.0], [0.4, 5.0]])
         gaps.dims[1].attach_scale(axis)
-    table = made(path)["table3"]
+    table = tables_by_name(path)["table3"]
     ours = column(table, "loss gap, ours")
     assert [ours[task] for task in synthetic.FEW_TASKS] == [0.1, 0.2, 0.3, 0.4] and ours["MNIST"] is None
     assert any("at α = 0.25" in note and "0.25 at α = 0.25, 3.50 at α = 1" in note for note in table.notes)
@@ -459,13 +465,13 @@ def test_a_run_without_any_of_it(tmp_path: Path) -> None:
         tasks=("alone",),
         leave_out=("similarity", "addition", "smoothness", "multitask", "merging"),
     )
-    found = made(path)
-    told = {"said": {"T6", "T7"}}
-    for name, table in found.items():
-        if name not in told:
+    tables = tables_by_name(path)
+    filled = {"said": {"T6", "T7"}}
+    for name, table in tables.items():
+        if name not in filled:
             assert not any("ours" in column.name for column in table.columns), name
-    ours = column(found["said"], "ours")
-    assert {place for place, value in ours.items() if value is not None} == told["said"]
+    ours = column(tables["said"], "ours")
+    assert {place for place, value in ours.items() if value is not None} == filled["said"]
 
 
 def test_nearest_bases_are_means_of_vectors(tmp_path: Path) -> None:
@@ -479,27 +485,27 @@ def test_nearest_bases_are_means_of_vectors(tmp_path: Path) -> None:
         file["similarity/standard/cosine"][...] = tau @ tau.T / np.outer(norm, norm)
         file["similarity/standard/norm"][...] = norm
     with Run(path) as run:
-        found = partitions.nearest(run, "standard")
-    assert [one.task for one in found] == ["GTSRB", "DTD"]
-    for one, place in zip(found, (4, 5), strict=True):
+        nearest = partitions.nearest(run, "standard")
+    assert [held_out.task for held_out in nearest] == ["GTSRB", "DTD"]
+    for held_out, place in zip(nearest, (4, 5), strict=True):
         expected = []
         for row in EVERY:
             means = [tau[:4][np.array(row) == c].mean(axis=0) for c in set(row)]
             expected.append(max(m @ tau[place] / np.linalg.norm(m) / norm[place] for m in means))
-        np.testing.assert_allclose(sorted(one.basis), sorted(expected), rtol=1e-9)
+        np.testing.assert_allclose(sorted(held_out.basis), sorted(expected), rtol=1e-9)
         singles = tau[:4] @ tau[place] / norm[:4] / norm[place]
-        assert one.single == pytest.approx(singles.max())
-        assert one.nearest == FOUR[int(singles.argmax())].lower()
+        assert held_out.single == pytest.approx(singles.max())
+        assert held_out.nearest == FOUR[int(singles.argmax())].lower()
 
 
 def test_a_held_out_task_is_in_no_basis(default: Path) -> None:
     with Run(default) as run:
-        found = partitions.nearest(run, "standard")
-    assert [one.task for one in found] == list(synthetic.FEW_TASKS)
+        nearest = partitions.nearest(run, "standard")
+    assert [held_out.task for held_out in nearest] == list(synthetic.FEW_TASKS)
     assert all(
-        len(one.basis) >= 4 and np.all(one.basis < 0.5) for one in found
+        len(held_out.basis) >= 4 and np.all(held_out.basis < 0.5) for held_out in nearest
     )  # with itself it would be more
-    assert [one.nearest for one in found] == ["mnist5k", "fashion", "mnist5k", "animals"]
+    assert [held_out.nearest for held_out in nearest] == ["mnist5k", "fashion", "mnist5k", "animals"]
 
 
 def test_a_line_a_figure(default: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -559,23 +565,23 @@ def language(tmp_path: Path) -> Path:
 
 
 def test_language_tasks_stand_beside_the_printed_numbers(language: Path) -> None:
-    found = made(language)
+    tables = tables_by_name(language)
     for name in ("table8", "table15"):
-        ours, printed = column(found[name], "Task Arithmetic, ours"), column(found[name], "Task Arithmetic")
+        ours, printed = column(tables[name], "Task Arithmetic, ours"), column(tables[name], "Task Arithmetic")
         assert (printed["TREC"], printed["mean"]) == ("32.0", "67.5 ?")
         assert [ours[task] for task in ("SST-2", "CR", "TREC", "MNLI")] == pytest.approx([50, 55, 60, 70])
         assert ours["mean"] == pytest.approx(58.75) and ours["MR"] is None and ours["QQP"] is None
         error = np.sqrt(0.6 * 0.4 / 100)
         assert ours["TREC"].error == pytest.approx(100 * error)  # type: ignore[attr-defined]
-        assert column(found[name], "Mask Sharing, ours")["CR"] == pytest.approx(57)
-        assert "Stitch Twice, ours" not in [one.name for one in found[name].columns]
+        assert column(tables[name], "Mask Sharing, ours")["CR"] == pytest.approx(57)
+        assert "Stitch Twice, ours" not in [heading.name for heading in tables[name].columns]
         assert any(
-            "roberta-base, a RobertaForMaskedLM, without difference" in note for note in found[name].notes
+            "roberta-base, a RobertaForMaskedLM, without difference" in note for note in tables[name].notes
         )
-    stored = [column(found["table8"], f"{name}, ours") for name in ("Task Arithmetic", "Mask Sharing")]
+    stored = [column(tables["table8"], f"{name}, ours") for name in ("Task Arithmetic", "Mask Sharing")]
     assert [stored[0][name] for name in ("masks", "density %", "GB")] == pytest.approx([6, 100, 2.992738392])
     assert [stored[1][name] for name in ("masks", "density %", "GB")] == pytest.approx([2, 10.9, 0.18])
-    cosines = column(found["table16"], "cosine, ours")
+    cosines = column(tables["table16"], "cosine, ours")
     with h5py.File(language) as file:
         expected = file["similarity/standard/cosine"][()]
     assert cosines["MNLI, SST2Adv"] == pytest.approx(expected[4, 5])
@@ -606,32 +612,32 @@ def test_mrpc_is_scored_by_f1_where_the_run_has_its_labels(tmp_path: Path) -> No
         bits = np.stack([np.arange(400) % 2 == 0, right])[None]
         where = "correct/merging/task_arithmetic/standard/test_accuracy"
         file.create_dataset(where, data=np.packbits(bits, axis=-1)).attrs["points"] = 400
-    table = made(path)["table15"]
+    table = tables_by_name(path)["table15"]
     assert column(table, "Task Arithmetic, ours")["MRPC"] == pytest.approx(100 * right.mean())
     assert any("Of MRPC ours is an accuracy: F1 takes the labels" in note for note in table.notes)
     (tmp_path / "data").mkdir()
     with h5py.File(tmp_path / "data" / "mrpc.h5", "w") as file:
         file["class_names"], file["test/labels"] = names, labels
     expected = f1_score(labels[rows], said[rows], pos_label=0)
-    table = made(path)["table15"]
+    table = tables_by_name(path)["table15"]
     ours = column(table, "Task Arithmetic, ours")
     assert ours["MRPC"] == pytest.approx(100 * expected) and abs(expected - right.mean()) > 0.01
     assert ours["mean"] == pytest.approx(100 * (expected + 0.5) / 2)
     drawn = rows[rng.integers(0, 400, (2000, 400))]
-    spread = np.std([f1_score(labels[one], said[one], pos_label=0) for one in drawn])
+    spread = np.std([f1_score(labels[points], said[points], pos_label=0) for points in drawn])
     assert ours["MRPC"].error == pytest.approx(100 * spread, rel=0.08)  # type: ignore[attr-defined]
-    told = "Of MRPC ours is F1, but an accuracy of "  # the other methods' bits are not there
-    assert any(told in note and "Task Arithmetic" not in note.split(told)[1] for note in table.notes)
+    remark = "Of MRPC ours is F1, but an accuracy of "  # the other methods' bits are not there
+    assert any(remark in note and "Task Arithmetic" not in note.split(remark)[1] for note in table.notes)
     with h5py.File(path, "r+") as file:
         for name in set(file["merging"]) - {"task_arithmetic"}:
             del file["merging"][name]
-    assert any("Of MRPC ours is F1." in note for note in made(path)["table15"].notes)
+    assert any("Of MRPC ours is F1." in note for note in tables_by_name(path)["table15"].notes)
     bare = tmp_path / "bare" / "results.h5"
     shutil.copytree(tmp_path / "data", bare.parent / "data")
     shutil.copy(path, bare)
     with h5py.File(bare, "r+") as file:  # labels alone do not make an F1: it takes which points were right
         del file["correct/merging/task_arithmetic/standard"]
-    table = made(bare)["table15"]
+    table = tables_by_name(bare)["table15"]
     assert column(table, "Task Arithmetic, ours")["MRPC"] == pytest.approx(100 * right.mean())
     assert any("Of MRPC ours is an accuracy: F1 takes" in note for note in table.notes)
     with h5py.File(tmp_path / "data" / "mrpc.h5", "r+") as file:
@@ -644,10 +650,10 @@ def test_other_language_tasks_have_a_mean_beside_the_printed_ones(language: Path
     others = [f"ours_{place}" for place in range(len(LANGUAGE))]
     with h5py.File(language, "r+") as file:
         file["tasks/name"][...] = others
-    found = made(language)["table8"]
-    ours = column(found, "Task Arithmetic, ours")
+    table = tables_by_name(language)["table8"]
+    ours = column(table, "Task Arithmetic, ours")
     assert ours["mean"] == pytest.approx(62.5) and ours["SST-2"] is None and ours["masks"] == 6
-    assert any("the 6 tasks of this run, none of which" in note for note in found.notes)
+    assert any("the 6 tasks of this run, none of which" in note for note in table.notes)
 
 
 def test_tasks_that_do_not_beat_the_majority_vote_are_in_no_cluster(default: Path, tmp_path: Path) -> None:
@@ -674,7 +680,7 @@ def test_tasks_that_do_not_beat_the_majority_vote_are_in_no_cluster(default: Pat
         matrix, _ = figure.drawn(by_number[7], [run])
         lines, _ = figure.drawn(by_number[8], [run])
         table = bases(run)
-        told = single_task(run).notes
+        notes = single_task(run).notes
     assert matrix is not None and matrix.axes[0].images[0].get_array().shape == (3, 3)  # type: ignore[union-attr]
     assert lines is not None
     levels = {line.get_label(): line.get_ydata()[0] for line in lines.axes[0].lines}  # type: ignore[index]
@@ -682,6 +688,6 @@ def test_tasks_that_do_not_beat_the_majority_vote_are_in_no_cluster(default: Pat
     standard = [row for row in table.rows if row[0] == "standard"]
     assert [row[1] for row in standard] == ["1", "2 *", "3"] and standard[1][2] == "fashion mnist5k | letters"
     assert any("Left out of standard" in note and note.endswith(": animals.") for note in table.notes)
-    assert any("45.0 %" in note and "standard does not beat it" in note for note in told)
-    said = column(made(path)["said"], "ours")
+    assert any("45.0 %" in note and "standard does not beat it" in note for note in notes)
+    said = column(tables_by_name(path)["said"], "ours")
     assert "majority 30.0" in str(said["figure 8"]) and said["section 6.4.1"] == "2 of 3: 33.33 % saved"

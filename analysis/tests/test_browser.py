@@ -135,7 +135,7 @@ def test_all_pictures_have_one_scale(page: Any) -> None:
 def test_pointing_at_a_cell_reads_it(page: Any, results: Path) -> None:
     """α₁ along the columns, α₂ up the rows, value and error as the file's own numbers give them."""
     pair, first, second = synthetic.pairs_of(4).index((A, B)), 6, 7  # α = 1 and α = 1.5
-    found = point(page, f"xi/linear/{pair}", (first + 0.5) / 9, 1 - (second + 0.5) / 9)
+    lines = point(page, f"xi/linear/{pair}", (first + 0.5) / 9, 1 - (second + 0.5) / 9)
     with h5py.File(results) as file:
         group = file["disentanglement/linear"]
         value, terms = group["error"][pair, first, second], group["error_by_task"][pair, :, first, second]
@@ -144,7 +144,7 @@ def test_pointing_at_a_cell_reads_it(page: Any, results: Path) -> None:
     assert (alpha[first], alpha[second]) == (1.0, 1.5) and value != swapped
     error = np.sqrt((terms * (1 - terms) / 256).sum())
     names = synthetic.FEW_TASKS
-    assert found == [
+    assert lines == [
         f"{names[A]} + {names[B]} (linear)",
         f"α of {names[A]} = 1, α of {names[B]} = 1.5",
         f"ξ = {value:.3f} ± {error:.3f}",
@@ -156,16 +156,16 @@ def test_pointing_at_other_maps(page: Any, results: Path) -> None:
         mean = file["disentanglement/standard/error"][()].mean(axis=0)[8, 0]
         cosine = file["similarity/linear/cosine"][0, 3]
         product = file["tau_jp/linear/control"][2]
-    found = point(page, "xi/standard/6", 8.5 / 9, 8.5 / 9)  # the mean over all pairs
-    assert found[0] == "mean over 6 pairs (standard)" and found[2].startswith(f"ξ = {mean:.3f} ± 0.0")
-    found = point(page, "cosine/linear", 3.5 / 4, 0.5 / 4)
-    assert found[0] == "τ of fashion, τ of letters (linear)" and found[1].startswith(
+    lines = point(page, "xi/standard/6", 8.5 / 9, 8.5 / 9)  # the mean over all pairs
+    assert lines[0] == "mean over 6 pairs (standard)" and lines[2].startswith(f"ξ = {mean:.3f} ± 0.0")
+    lines = point(page, "cosine/linear", 3.5 / 4, 0.5 / 4)
+    assert lines[0] == "τ of fashion, τ of letters (linear)" and lines[1].startswith(
         f"cosine = {cosine:.3f} ("
     )
-    found = point(page, "tau_jp/linear", 4.5 / 5, 2.5 / 4)
-    assert found[0] == "τ of animals, x of control (linear)" and f"{product:.3f}" in found[1]
-    found = point(page, "ntk/pretrained", 0.5 / 4, 1.5 / 4)
-    assert found[1] == "own share − null = 0.085 ± 0.013"
+    lines = point(page, "tau_jp/linear", 4.5 / 5, 2.5 / 4)
+    assert lines[0] == "τ of animals, x of control (linear)" and f"{product:.3f}" in lines[1]
+    lines = point(page, "ntk/pretrained", 0.5 / 4, 1.5 / 4)
+    assert lines[1] == "own share − null = 0.085 ± 0.013"
     assert point(page, "ntk/pretrained", 1.5 / 4, 1.5 / 4)[1] == "own share − null = not measured"
 
 

@@ -25,7 +25,9 @@ PAIRS = synthetic.pairs_of(5)
 LAMBDA = (3.0, 5.0, 8.0, 20.0, 50.0)  # of θ0 in five runs
 
 
-def made(folder: Path, tasks: tuple[str, ...], epochs: int, regimes: tuple[str, ...] = ("standard",)) -> Path:
+def write_run(
+    folder: Path, tasks: tuple[str, ...], epochs: int, regimes: tuple[str, ...] = ("standard",)
+) -> Path:
     folder.mkdir()
     start = (f"epochs-{epochs}", 1000, "pretrained")
     return synthetic.write(folder / "results.h5", tasks=tasks, regimes=regimes, model=start)
@@ -38,7 +40,7 @@ def barriers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folders = []
     for place, top in enumerate(LAMBDA):
         folder = tmp_path_factory.mktemp("runs") / f"barrier-{place}"
-        path = made(folder, TASKS, place)
+        path = write_run(folder, TASKS, place)
         distance = rng.uniform(0.5, 1.5, 10)
         with h5py.File(path, "r+") as file:
             group = file.create_group("barrier/standard")
@@ -47,28 +49,28 @@ def barriers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             group["delta"] = np.stack([0 * middle, middle / 8 * rng.uniform(0.97, 1.03, 10)], axis=1)
             group["middle_curvature"], group["curvature"] = middle, -middle * rng.uniform(0.2, 2, 10)
             group["distance"], group["loss"] = distance, np.ones((10, 2))
-            own = file.create_group("smoothness/pretrained")
-            own["lambda_max"], own["residual"] = np.full(5, top), np.full(5, 1e-3)
-            own["hvp_count"] = np.full(5, 9)
+            smoothness = file.create_group("smoothness/pretrained")
+            smoothness["lambda_max"], smoothness["residual"] = np.full(5, top), np.full(5, 1e-3)
+            smoothness["hvp_count"] = np.full(5, 9)
         folders.append(folder)
     return folders
 
 
 def test_what_explains_the_barrier(barriers: list[Path]) -> None:
     runs = [Run(folder) for folder in barriers]
-    found = several_runs.clouds(runs)
-    delta = np.concatenate([cloud.delta for cloud in found])
-    for name in found[0].causes:
-        x = np.concatenate([cloud.causes[name] for cloud in found])
-        one = several_runs.explained(found, name, signed=True)
+    clouds = several_runs.clouds(runs)
+    delta = np.concatenate([cloud.delta for cloud in clouds])
+    for name in clouds[0].causes:
+        x = np.concatenate([cloud.causes[name] for cloud in clouds])
+        fit = several_runs.explained(clouds, name, signed=True)
         line = stats.linregress(x, delta)
-        assert (one.value, one.slope) == pytest.approx((line.rvalue**2, line.slope))
-        assert one.low <= one.high and one.low >= 0 and one.high <= 1
-    middle = several_runs.explained(found, several_runs.SIGNED[1], signed=True)
+        assert (fit.value, fit.slope) == pytest.approx((line.rvalue**2, line.slope))
+        assert fit.low <= fit.high and fit.low >= 0 and fit.high <= 1
+    middle = several_runs.explained(clouds, several_runs.SIGNED[1], signed=True)
     assert middle.value > 0.99 and middle.low > 0.97 and middle.slope == pytest.approx(1, abs=0.05)
-    both = several_runs.explained(found, "½α(1−α) λ_max ‖v‖²", signed=False)
-    alone = [several_runs.explained(found, name, signed=False) for name in ("λ_max", "‖v‖²")]
-    assert both.value > max(one.value for one in alone)
+    both = several_runs.explained(clouds, "½α(1−α) λ_max ‖v‖²", signed=False)
+    alone = [several_runs.explained(clouds, name, signed=False) for name in ("λ_max", "‖v‖²")]
+    assert both.value > max(single.value for single in alone)
     rows = causes_tables.barrier(runs).rows
     assert [row[:3] for row in rows if row[2] is not None] == [
         ["absolute", name, value] for name, value in published.explained().items()
@@ -88,9 +90,9 @@ def test_an_interval_covers_runs_as_a_whole() -> None:
         for _ in range(6):
             x, y = rng.normal(size=2)[:, None] + 0.1 * rng.normal(size=(2, 10))
             clouds.append(several_runs.Cloud("", y, {"x": x}, pairs))
-        one = several_runs.explained(clouds, "x", signed=True)
-        covered += one.low <= 0.02  # no true relation between the shifts
-        widths.append(one.high - one.low)
+        fit = several_runs.explained(clouds, "x", signed=True)
+        covered += fit.low <= 0.02  # no true relation between the shifts
+        widths.append(fit.high - fit.low)
     assert covered >= 32 and np.mean(widths) > 0.4
 
 
@@ -99,18 +101,18 @@ def test_linearity_over_epochs_steps_and_replaced_pictures(
 ) -> None:
     folders = []
     for epochs in (0, 2, 10):
-        path = made(tmp_path / f"epochs-{epochs}", ("d1", "d2"), epochs)
+        path = write_run(tmp_path / f"epochs-{epochs}", ("d1", "d2"), epochs)
         with h5py.File(path, "r+") as file:
             file["linearity/standard/cosine"][..., 0] = 1 - 0.1 / (1 + epochs)
         folders.append(path.parent)
-    path = made(tmp_path / "steps", ("d1-1", "d1-2", "d2-1", "d2-2"), 10)
+    path = write_run(tmp_path / "steps", ("d1-1", "d1-2", "d2-1", "d2-2"), 10)
     with h5py.File(path, "r+") as file:
         file["tasks/data"] = np.array(["d1", "d1", "d2", "d2"], dtype=h5py.string_dtype())
         for name, values in {"learning_rate": [1e-3] * 4, "steps": [12, 24, 12, 24], "seed": [0] * 4}.items():
             file[f"variants/standard/{name}"] = values
     folders.append(path.parent)
     names = ("d1", "d2", "d1-start-50", "d2-start-50", "d2-d1-25")
-    folders.append(made(tmp_path / "replaced", names, 10).parent)
+    folders.append(write_run(tmp_path / "replaced", names, 10).parent)
     runs = [Run(folder) for folder in folders]
     frame = several_runs.linearity(runs)
     plain = frame[frame["run"].str.startswith("epochs")]
@@ -199,11 +201,11 @@ def test_a_mean_over_seeds_counts_seeds(tmp_path: Path) -> None:
         fine_tuned(tmp_path / f"all_seed{seed}" / "epochs-10", {120: (far - 0.01, far + 0.01)}, seed=seed)
         for seed, far in apart.items()
     ]
-    (one,) = known(*folders)
-    mean = one.mean("cosine")
+    (setting,) = known(*folders)
+    mean = setting.mean("cosine")
     assert isinstance(mean, Measured) and float(mean) == pytest.approx(1 - np.mean(list(apart.values())))
     assert mean.error == pytest.approx(stats.sem(list(apart.values())))
-    table = causes_tables.linearity([one])
+    table = causes_tables.linearity([setting])
     assert table.rows[0][6:8] == [3, 6] and "each seed's mean over its pairs" in table.notes[0]
     named = [fine_tuned(tmp_path / f"steps_seed{seed}", {120: (0.1,)}, seed=seed) for seed in (0, 1)]
     assert [(setting.run, setting.seeds) for setting in known(*named)] == [("steps", ["0", "1"])]
@@ -221,13 +223,13 @@ def test_a_cause_is_compared_within_each_seed(tmp_path: Path, capsys: pytest.Cap
             fine_tuned(root / "epochs-10", {120: (level,)}, seed=seed),
             fine_tuned(root / "separate", {120: (3 * factor * level,)}, seed=seed, given=True),
         ]
-    found = several_runs.comparisons(known(*folders))
-    assert [(one.cause, one.less, one.samples) for one in found] == [
+    comparisons = several_runs.comparisons(known(*folders))
+    assert [(comparison.cause, comparison.less, comparison.samples) for comparison in comparisons] == [
         ("steps", 4, 4),
         ("pre-training", 0, 4),
         ("start", 0, 4),
     ]
-    steps = found[0].ratio
+    steps = comparisons[0].ratio
     wanted = stats.ttest_1samp(np.log(factors), 0)
     interval = wanted.confidence_interval()
     assert steps is not None
@@ -258,11 +260,11 @@ def test_one_seed_is_compared_pair_by_pair(tmp_path: Path) -> None:
 
 def test_replaced_pictures_are_compared_with_none(tmp_path: Path) -> None:
     names = ("d1", "d2", "d1-start-50", "d2-start-50", "d2-d1-25")
-    path = made(tmp_path / "replaced", names, 10)
-    found = several_runs.comparisons(known(path.parent))
-    told = {(one.setting.tasks, one.against.tasks) for one in found}
-    assert ("d1-start-50 + d2-start-50", "d1 + d2") in told and ("d1 + d2-d1-25", "d1 + d2") in told
-    assert all(one.cause == "data" for one in found)
+    path = write_run(tmp_path / "replaced", names, 10)
+    comparisons = several_runs.comparisons(known(path.parent))
+    compared = {(comparison.setting.tasks, comparison.against.tasks) for comparison in comparisons}
+    assert ("d1-start-50 + d2-start-50", "d1 + d2") in compared and ("d1 + d2-d1-25", "d1 + d2") in compared
+    assert all(comparison.cause == "data" for comparison in comparisons)
 
 
 @pytest.mark.parametrize(
@@ -282,14 +284,14 @@ def test_runs_of_one_name_differ_by_their_seed(
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("epoch7", 7), ("epochs-7", 7), ("my-epoch7", None), ("start-7", None)]
+    ("name", "expected"), [("epoch7", 7), ("epochs-7", 7), ("my-epoch7", None), ("start-7", None)]
 )
-def test_epochs_are_read_from_the_name_of_the_start(tmp_path: Path, name: str, told: int | None) -> None:
+def test_epochs_are_read_from_the_name_of_the_start(tmp_path: Path, name: str, expected: int | None) -> None:
     """Both names are understood: of a model that keep_epochs kept, and of a link that jobs/causes.sh made."""
     path = synthetic.write(tmp_path / "results.h5", tasks=("d1", "d2"), model=(name, 1000, "pretrained"))
     with Run(path) as run:
         epochs = several_runs.epochs_of(run)
-    assert epochs == told if told is not None else np.isnan(epochs)
+    assert epochs == expected if expected is not None else np.isnan(epochs)
 
 
 def test_a_run_without_either_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

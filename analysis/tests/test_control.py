@@ -29,23 +29,23 @@ def chosen(file: h5py.File, regime: str, count: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("regime", ["standard", "tau_jp"])
 def test_errors_are_those_of_a_bootstrap_over_points(schema2_folder: Path, regime: str) -> None:
     with Run(schema2_folder) as run:
-        found = kept.kept(run.results, regime)
-    assert found is not None and found.paired and found.points == 300
+        control = kept.kept(run.results, regime)
+    assert control is not None and control.paired and control.points == 300
     with h5py.File(schema2_folder / "results.h5") as file:
         before = bits(file, "single_task/pretrained/control_accuracy")
         path = f"negation/{regime}/test_control"
         after = np.stack([bits(file, path, at) for at in chosen(file, regime, 8)])
-    assert found.accuracy == pytest.approx(after.mean())
-    assert found.share == pytest.approx(after.mean() / before.mean())
+    assert control.accuracy == pytest.approx(after.mean())
+    assert control.share == pytest.approx(after.mean() / before.mean())
     draws = np.random.default_rng(0).integers(300, size=(4000, 300))
     means, starts = after.mean(axis=0)[draws].mean(axis=1), before[draws].mean(axis=1)
-    assert found.accuracy.error == pytest.approx(means.std(), rel=0.06)
-    assert found.share.error == pytest.approx((means / starts).std(), rel=0.06)
+    assert control.accuracy.error == pytest.approx(means.std(), rel=0.06)
+    assert control.share.error == pytest.approx((means / starts).std(), rel=0.06)
     # A task's own interval against the floor, by the bootstrap's percentiles: those near it may differ.
-    ratios = np.stack([one[draws].mean(axis=1) for one in after]) / starts
+    ratios = np.stack([task_bits[draws].mean(axis=1) for task_bits in after]) / starts
     low, high = np.percentile(ratios, [2.5, 97.5], axis=1)
-    assert abs(found.above - (low > 0.95).sum()) <= 1 and abs(found.below - (high < 0.95).sum()) <= 1
-    assert found.above + found.unsure + found.below == 8
+    assert abs(control.above - (low > 0.95).sum()) <= 1 and abs(control.below - (high < 0.95).sum()) <= 1
+    assert control.above + control.unsure + control.below == 8
 
 
 def test_pairing_is_what_makes_it_sharp(schema2_folder: Path, run_folder: Path) -> None:
@@ -60,13 +60,13 @@ def test_pairing_is_what_makes_it_sharp(schema2_folder: Path, run_folder: Path) 
 def test_the_table_prints_95_percent(schema2_folder: Path) -> None:
     with Run(schema2_folder) as run:
         table = negation_tables.intervals(run)
-        found, row = kept.kept(run.results, "linear"), run.summary.loc["linear"]
-    assert found is not None
+        control, row = kept.kept(run.results, "linear"), run.summary.loc["linear"]
+    assert control is not None
     shown = next(line for line in table.shown() if line[:2] == ["linear", "[0,1]"])
     for text, value, error in (
         (shown[2], row["negated"], row["negated_error"]),
-        (shown[3], found.accuracy, found.accuracy.error),
-        (shown[4], found.share, found.share.error),
+        (shown[3], control.accuracy, control.accuracy.error),
+        (shown[4], control.share, control.share.error),
     ):
         ends = (value - 1.96 * error, value + 1.96 * error)
         assert text == f"{100 * value:.1f} ({100 * ends[0]:.1f} to {100 * ends[1]:.1f})"
@@ -92,6 +92,6 @@ def test_a_regime_that_no_alpha_keeps_has_no_interval(tmp_path: Path) -> None:
         file["negation/standard/chosen_alpha"][1] = np.nan
     with Run(tmp_path) as run:
         assert kept.kept(run.results, "linear") is None
-        found = kept.kept(run.results, "standard")
-        assert found is not None and found.above + found.unsure + found.below == 3
+        control = kept.kept(run.results, "standard")
+        assert control is not None and control.above + control.unsure + control.below == 3
         assert ["linear", "[0,1]"] not in [line[:2] for line in negation_tables.intervals(run).shown()]

@@ -18,7 +18,7 @@ def pairs_of(count: int) -> np.ndarray:
     return np.array([(i, j) for i in range(count) for j in range(i + 1, count)])
 
 
-def one(x: np.ndarray, y: np.ndarray, entries: np.ndarray) -> Estimate:
+def estimate_of(x: np.ndarray, y: np.ndarray, entries: np.ndarray) -> Estimate:
     return estimates({"x": x}, {"y": y}, entries)["y"]["x"]
 
 
@@ -45,9 +45,9 @@ def counted(x: np.ndarray, others: list[np.ndarray], y: np.ndarray, tasks: int) 
     reached, best, count = 0, 0, 0
     for order in permutations(range(tasks)):
         moved = [place[tuple(sorted((order[i], order[j])))] for i, j in entries]
-        found = [abs(stats.spearmanr(one[moved], y).statistic) for one in (x, *others)]
-        reached += found[0] >= observed
-        best += max(found) >= observed
+        correlations = [abs(stats.spearmanr(predictor[moved], y).statistic) for predictor in (x, *others)]
+        reached += correlations[0] >= observed
+        best += max(correlations) >= observed
         count += 1
     return reached / count, best / count
 
@@ -57,24 +57,24 @@ def test_permutations_of_tasks_one_by_one() -> None:
     entries = pairs_of(5)
     x, other, y = rng.normal(size=(3, 10))
     y += 1.5 * x
-    found = estimates({"x": x, "other": other}, {"y": y}, entries)["y"]
+    by_predictor = estimates({"x": x, "other": other}, {"y": y}, entries)["y"]
     p, best = counted(x, [other], y, 5)
-    assert found["x"].value == pytest.approx(stats.spearmanr(x, y).statistic)
-    assert (found["x"].p, found["x"].best) == pytest.approx((p, best))
-    assert found["x"].p < found["x"].best
+    assert by_predictor["x"].value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert (by_predictor["x"].p, by_predictor["x"].best) == pytest.approx((p, best))
+    assert by_predictor["x"].p < by_predictor["x"].best
 
 
 def test_leaving_out_a_task() -> None:
     rng = np.random.default_rng(4)
     entries = pairs_of(6)
     x, y = rng.normal(size=(2, 15))
-    found = one(x, y, entries)
+    estimate = estimate_of(x, y, entries)
     without = [
         stats.spearmanr(x[keep], y[keep]).statistic
         for task in range(6)
         if (keep := (entries != task).all(axis=1)).any()
     ]
-    assert (found.low, found.high) == pytest.approx((min(without), max(without)))
+    assert (estimate.low, estimate.high) == pytest.approx((min(without), max(without)))
 
 
 def test_pairs_that_share_a_task_are_no_independent_samples() -> None:
@@ -84,7 +84,7 @@ def test_pairs_that_share_a_task_are_no_independent_samples() -> None:
     for _ in range(draws):
         a, b = rng.normal(size=(2, 8))
         x, y = a[entries].sum(axis=1), b[entries].sum(axis=1)
-        false += one(x, y, entries).p < 0.05
+        false += estimate_of(x, y, entries).p < 0.05
         textbook += stats.spearmanr(x, y).pvalue < 0.05
     assert false / draws <= 0.09  # 5 % within two and a half standard errors
     assert textbook / draws > 0.15
@@ -95,9 +95,9 @@ def test_the_best_of_several_is_found_by_chance_no_more_often() -> None:
     rng = np.random.default_rng(1)
     for _ in range(draws):
         y, *many = rng.normal(size=(6, 7))[:, entries].sum(axis=2)
-        found = estimates({str(index): x for index, x in enumerate(many)}, {"y": y}, entries)["y"].values()
-        alone += min(one.p for one in found) < 0.05
-        corrected += min(one.best for one in found) < 0.05
+        tried = estimates({str(index): x for index, x in enumerate(many)}, {"y": y}, entries)["y"].values()
+        alone += min(estimate.p for estimate in tried) < 0.05
+        corrected += min(estimate.best for estimate in tried) < 0.05
     assert alone / draws > 0.12 and corrected / draws <= 0.1
 
 
@@ -107,9 +107,9 @@ def test_the_best_of_several_outcomes_is_found_by_chance_no_more_often() -> None
     for _ in range(draws):
         x, *many = rng.normal(size=(5, 7))[:, entries].sum(axis=2)
         outcomes = {str(index): y for index, y in enumerate(many)}
-        found = [one["x"] for one in estimates({"x": x}, outcomes, entries).values()]
-        alone += min(one.p for one in found) < 0.05
-        corrected += min(one.best for one in found) < 0.05
+        tried = [by_predictor["x"] for by_predictor in estimates({"x": x}, outcomes, entries).values()]
+        alone += min(estimate.p for estimate in tried) < 0.05
+        corrected += min(estimate.best for estimate in tried) < 0.05
     assert alone / draws > 0.1 and corrected / draws <= 0.1
 
 
@@ -118,11 +118,11 @@ def test_ordered_pairs_and_missing_ones() -> None:
     rng = np.random.default_rng(3)
     ordered = np.concatenate([pairs_of(5), pairs_of(5)[:, ::-1]])
     x, y = rng.normal(size=(2, 20))
-    assert 0 < one(x, y, ordered).p <= 1
-    found = one(x[:9], y[:9], pairs_of(5)[:9])
-    assert np.isfinite(found.value) and np.isnan([found.p, found.best]).all()
+    assert 0 < estimate_of(x, y, ordered).p <= 1
+    estimate = estimate_of(x[:9], y[:9], pairs_of(5)[:9])
+    assert np.isfinite(estimate.value) and np.isnan([estimate.p, estimate.best]).all()
     x[3] = np.nan
-    assert correlation.usable(x, y) == 19 and np.isnan(one(x, y, ordered).p)
+    assert correlation.usable(x, y) == 19 and np.isnan(estimate_of(x, y, ordered).p)
 
 
 @pytest.mark.parametrize(
@@ -136,5 +136,5 @@ def test_ordered_pairs_and_missing_ones() -> None:
     ids=["few", "constant x", "constant y", "nothing"],
 )
 def test_no_correlation_of_few_or_constant_values(x: np.ndarray, y: np.ndarray) -> None:
-    found = one(x, y, pairs_of(3 if len(x) == 3 else 8))
-    assert np.isnan([found.value, found.low, found.high, found.p, found.best]).all()
+    estimate = estimate_of(x, y, pairs_of(3 if len(x) == 3 else 8))
+    assert np.isnan([estimate.value, estimate.low, estimate.high, estimate.p, estimate.best]).all()

@@ -109,9 +109,9 @@ def test_kernel_behaviour_and_advantage(tables: dict[str, Table], path: Path) ->
         ("whole model", "standard", "posthoc"),
         ("attention", "attention", "attention_posthoc"),
     ):
-        found = [row["post-hoc − non-linear"] for row in rows if row["fine-tuned"] == title]
+        differences = [row["post-hoc − non-linear"] for row in rows if row["fine-tuned"] == title]
         lost = accuracy[linearised] - accuracy[trained]
-        assert found == pytest.approx([*lost, lost.mean()])
+        assert differences == pytest.approx([*lost, lost.mean()])
     for name in ("posthoc", "linear", "attention", "tau_jp"):
         lost = accuracy["standard"] - accuracy[name]
         assert [row[name] for row in records(tables["advantage"])] == pytest.approx([*lost, lost.mean()])

@@ -18,15 +18,15 @@ from taugrid_analysis.page.inline import to_svg
 
 def figure() -> Figure:
     with style.settings():
-        made = Figure(figsize=(4, 3))
-        left, right = made.subplots(1, 2)
+        picture = Figure(figsize=(4, 3))
+        left, right = picture.subplots(1, 2)
         shown = np.linspace(0, 1, 12).reshape(3, 4)
         left.imshow(shown, cmap=style.ERROR_MAP, vmin=0, vmax=1, interpolation="none", aspect="auto")
         left.set_gid(f"{style.MAP}xi/<a>&b/0")
         for level in (0.2, 0.5, 0.7):
             right.plot([0, 1], [0, level], "o-", label=f"level {level} & more")
         right.legend()
-    return made
+    return picture
 
 
 def test_dots_of_an_image_are_the_same() -> None:
@@ -43,9 +43,9 @@ def test_marks_texts_and_maps_are_kept() -> None:
     assert svg.count("data-map=") == 1 and 'data-map="xi/&lt;a&gt;&amp;b/0"' in svg
     assert all(f"level {level} &amp; more" in svg for level in (0.2, 0.5, 0.7))
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
-    assert used == set(re.findall(r' id="([^"]+)"', svg)) and all(one.startswith("a-") for one in used)
+    assert used == set(re.findall(r' id="([^"]+)"', svg)) and all(name.startswith("a-") for name in used)
     classes = set(re.findall(r'class="([^"]+)"', svg))
-    assert classes <= set(re.findall(r"\.(\w+)\{", svg)) and all(one.startswith("a_") for one in classes)
+    assert classes <= set(re.findall(r"\.(\w+)\{", svg)) and all(name.startswith("a_") for name in classes)
     assert "currentColor" in svg and style.INK not in svg
 
 

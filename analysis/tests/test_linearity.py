@@ -38,10 +38,10 @@ def test_a_row_for_every_regime_pair_layer_and_alpha(small_folder: Path) -> None
         names = [run.results.pair_name(pair) for pair in range(len(run.results.pairs))]
     assert len(frame) == 2 * len(names) * len(LAYERS) * len(ALPHA)
     rows = frame.set_index(["regime", "pair", "layer", "alpha"])
-    one = rows.loc[("standard", names[4], 2, 0.25)]
-    assert one["cosine"] == pytest.approx(mean_of("cosine", 4, 2, 0.25))
-    assert one["error_upper"] == pytest.approx(one["error"] + one["error_deviation"])
-    assert f"{one['task_1']} + {one['task_2']}" == names[4]
+    row = rows.loc[("standard", names[4], 2, 0.25)]
+    assert row["cosine"] == pytest.approx(mean_of("cosine", 4, 2, 0.25))
+    assert row["error_upper"] == pytest.approx(row["error"] + row["error_deviation"])
+    assert f"{row['task_1']} + {row['task_2']}" == names[4]
 
 
 def test_of_two_weights_as_near_the_first_is_taken() -> None:
@@ -125,10 +125,12 @@ def test_sums_and_negations_by_layer(small_folder: Path) -> None:
         both = edit_figures.both(run, "standard", edit_figures.NEGATION, 1)
     assert len(added) == 2 * len(names) * len(LAYERS) * len(LAMBDA)
     assert len(negated) == 2 * len(tasks) * len(LAYERS) * len(LAMBDA) and "centred_cosine" not in negated
-    one = added.set_index(["regime", "pair", "layer", "lambda"]).loc[("standard", names[4], 2, 0.4)]
-    assert one["cosine"] == pytest.approx(mean_of("cosine", 4, 2, 0.4))
-    one = negated.set_index(["regime", "task", "layer", "lambda"]).loc[("standard", tasks[3], 1, 1.0)]
-    assert one["coefficient"] == pytest.approx(mean_of("coefficient", 3, 1, 1.0))
+    sum_row = added.set_index(["regime", "pair", "layer", "lambda"]).loc[("standard", names[4], 2, 0.4)]
+    assert sum_row["cosine"] == pytest.approx(mean_of("cosine", 4, 2, 0.4))
+    negation_row = negated.set_index(["regime", "task", "layer", "lambda"]).loc[
+        ("standard", tasks[3], 1, 1.0)
+    ]
+    assert negation_row["coefficient"] == pytest.approx(mean_of("coefficient", 3, 1, 1.0))
     kinds = [(row[0], row[1], row[3]) for row in table.rows]
     assert kinds[:4] == [("standard", "sum", name) for name in ("embedding", "1", "2", "output")]
     assert len(kinds) == 16 and all(row[2] == 0.4 for row in table.rows)
@@ -152,11 +154,11 @@ def test_figures_two_and_three_are_drawn(small_folder: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("architecture", "own"),
+    ("architecture", "numbers"),
     [("T5ForConditionalGeneration", {21, 24}), ("MLP", {13, 14}), ("ResNet", {15, 16})],
 )
 def test_figures_of_other_models_are_drawn_of_them_alone(
-    architecture: str, own: set[int], tmp_path: Path
+    architecture: str, numbers: set[int], tmp_path: Path
 ) -> None:
     path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
     with h5py.File(path, "r+") as file:
@@ -164,9 +166,9 @@ def test_figures_of_other_models_are_drawn_of_them_alone(
     with Run(path) as run:
         every = [plate for plate in of_paper("cross_task_linearity") if plate.architectures]
         able = {plate.number for plate in every if not missing(run, plate)}
-        assert able == own
+        assert able == numbers
         for plate in every:
-            if plate.number in own:
+            if plate.number in numbers:
                 assert papers_figure.drawn(plate, [run])[0] is not None
 
 

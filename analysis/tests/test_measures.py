@@ -39,16 +39,16 @@ def vectors_of(run: Run, name: str) -> xr.Dataset:
 @pytest.mark.parametrize("alpha", [1.0, 0.3, 2.75, 3.0])
 def test_xi_at_a_point(run_folder: Path, regime: str, alpha: float) -> None:
     with Run(run_folder) as run:
-        found = xi.at(grid_of(run, regime), alpha, alpha)
-    np.testing.assert_allclose(found, synthetic.SLOPE * alpha * SUMS[regime], rtol=1e-12)
+        xi_of_pairs = xi.at(grid_of(run, regime), alpha, alpha)
+    np.testing.assert_allclose(xi_of_pairs, synthetic.SLOPE * alpha * SUMS[regime], rtol=1e-12)
 
 
 def test_xi_keeps_its_two_arguments_apart(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = xi.at(grid_of(run, "standard"), 0.5, 2.0)
+        xi_of_pairs = xi.at(grid_of(run, "standard"), 0.5, 2.0)
     size = synthetic.norms("standard")
     expected = [synthetic.SLOPE * (0.5 * size[i] + 2.0 * size[j]) for i, j in synthetic.PAIRS]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(xi_of_pairs, expected, rtol=1e-12)
 
 
 def test_outside_the_grid_is_not_a_number(run_folder: Path) -> None:
@@ -59,8 +59,8 @@ def test_outside_the_grid_is_not_a_number(run_folder: Path) -> None:
 def test_search_box(run_folder: Path) -> None:
     """The grid has 0, ½ and 1 in it: mean |α| is ½ for either task."""
     with Run(run_folder) as run:
-        found = xi.box_mean(grid_of(run, "linear"), 0.0, 1.0)
-    np.testing.assert_allclose(found, synthetic.SLOPE * 0.5 * SUMS["linear"], rtol=1e-12)
+        box_means = xi.box_mean(grid_of(run, "linear"), 0.0, 1.0)
+    np.testing.assert_allclose(box_means, synthetic.SLOPE * 0.5 * SUMS["linear"], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_errors_of_a_grid(run_folder: Path) -> None:
     """Cell by cell from the file: binomial of each term, tasks' terms added up, then over the pairs."""
     with Run(run_folder) as run, h5py.File(run_folder / "results.h5") as file:
         terms = file["disentanglement/standard/error_by_task"][()]
-        found = xi.mean_errors(grid_of(run, "standard"), run.results.pairs)
+        errors = xi.mean_errors(grid_of(run, "standard"), run.results.pairs)
         row, frame = run.summary.loc["standard"], run.pairs.loc["standard"]
     p = np.clip(terms, 1 / 258, 1 - 1 / 258)
     each = np.sqrt(p * (1 - p) / 256)
@@ -150,7 +150,7 @@ def test_errors_of_a_grid(run_folder: Path) -> None:
         for t in range(8)
     ]
     expected = np.sqrt(np.square(of_task).sum(axis=0)) / 28
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(errors, expected)
     assert row["xi_grid_error"] == pytest.approx(expected.mean())
     assert row["xi_box_error"] == pytest.approx(expected[6:9, 6:9].mean())
     cells = np.hypot(each[:, 0], each[:, 1])
@@ -163,7 +163,7 @@ def test_error_of_a_mean_over_pairs_is_at_most(run_folder: Path) -> None:
     pairs = np.array([[0, 1], [0, 2], [1, 2]])
     terms = np.array([[0.1, 0.2], [0.3, 0.1], [0.1, 0.4]])
     of_task = np.array([0.1 + 0.3, 0.2 + 0.1, 0.1 + 0.4])
-    found = xi.pairs_mean_error(terms, pairs)
-    assert found == pytest.approx(np.sqrt((of_task**2).sum()) / 3)
+    error = xi.pairs_mean_error(terms, pairs)
+    assert error == pytest.approx(np.sqrt((of_task**2).sum()) / 3)
     independent = np.sqrt((terms**2).sum()) / 3
-    assert independent < found
+    assert independent < error

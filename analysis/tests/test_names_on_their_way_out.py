@@ -170,7 +170,7 @@ def test_powers_of_ten_are_plain_text() -> None:
         axes.set_yscale("symlog")
     text = style.to_bytes(figure, "svg").decode()
     words = set(re.findall(r">([^<>]+)</text>", text))
-    assert {"10⁻³", "10⁰", "−10²", "$x_{"} <= words and not any("mathdefault" in one for one in words)
+    assert {"10⁻³", "10⁰", "−10²", "$x_{"} <= words and not any("mathdefault" in word for word in words)
 
 
 @pytest.mark.parametrize(

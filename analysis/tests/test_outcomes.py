@@ -70,31 +70,31 @@ def test_bound_by_hand() -> None:
         {"cosine": (("task", "other"), [[1, -0.5], [-0.5, 1]]), "norm": ("task", [2.0, 3.0])}
     )
     curvature = xr.Dataset({"lambda_max": ("task", [-10.0, 4.0])})
-    found = columns.bounds(curvature, vectors, np.array([[0, 1]]))
-    np.testing.assert_allclose(found, [[10 * 9 * 1.5, 4 * 9 * 1.5]])
+    bound = columns.bounds(curvature, vectors, np.array([[0, 1]]))
+    np.testing.assert_allclose(bound, [[10 * 9 * 1.5, 4 * 9 * 1.5]])
 
 
 def test_bound_beside_what_it_bounds(run_folder: Path) -> None:
     """Task i of a pair: its own curvature and its own gap, not the larger of both tasks'."""
     with Run(run_folder) as run:
-        found = bounds.bounds(run, "linear")
+        frame = bounds.bounds(run, "linear")
     with h5py.File(run_folder / "results.h5") as file:
         lam, norm = file["smoothness/linear/lambda_max"][()], file["similarity/linear/norm"][()]
         cosine, gap = file["similarity/linear/cosine"][()], file["similarity/linear/loss_gap"][()]
-    assert found is not None and len(found) == 2 * 28
+    assert frame is not None and len(frame) == 2 * 28
     expected = [
         (synthetic.TASKS[pair[side]], gap[p, side], lam[pair[side]] * max(norm[list(pair)]) ** 2)
         for side in (0, 1)
         for p, pair in enumerate(synthetic.PAIRS)
     ]
     ties = [1 + abs(cosine[pair]) for _ in (0, 1) for pair in synthetic.PAIRS]
-    assert found["task"].tolist() == [task for task, _, _ in expected]
-    np.testing.assert_allclose(found["gap"], [one for _, one, _ in expected])
+    assert frame["task"].tolist() == [task for task, _, _ in expected]
+    np.testing.assert_allclose(frame["gap"], [expected_gap for _, expected_gap, _ in expected])
     np.testing.assert_allclose(
-        found["bound"], [one * tie for (_, _, one), tie in zip(expected, ties, strict=True)]
+        frame["bound"], [factor * tie for (_, _, factor), tie in zip(expected, ties, strict=True)]
     )
-    np.testing.assert_allclose(found["tightness"], found["gap"] / found["bound"])
-    np.testing.assert_allclose(found["curvature"] * found["size"] * (1 + found["similarity"]), found["bound"])
+    np.testing.assert_allclose(frame["tightness"], frame["gap"] / frame["bound"])
+    np.testing.assert_allclose(frame["curvature"] * frame["size"] * (1 + frame["similarity"]), frame["bound"])
 
 
 def write_vectors(path: Path, sum_alpha: tuple[float, ...]) -> None:
@@ -121,12 +121,12 @@ def test_bounds_with_what_they_are_of_by_hand(tmp_path: Path) -> None:
         assert bounds.sums(run, "standard") is None
     assert pairs is not None and sums is not None
     known = ["curvature", "size", "similarity", "bound"]
-    one, two, *_ = synthetic.FEW_TASKS
-    told = pairs.set_index(["task", "partner"])[known]
-    np.testing.assert_allclose(told.loc[one, two], [2, 4, 0.5, 12])
-    np.testing.assert_allclose(told.loc[two, one], [4, 4, 0.5, 24])
-    np.testing.assert_allclose(told.loc[one, synthetic.FEW_TASKS[2]], [2, 9, 0.1, 19.8])
-    np.testing.assert_allclose(told.loc[one, synthetic.FEW_TASKS[3]], [2, 1, 0.1, 2.2])
+    first, second, *_ = synthetic.FEW_TASKS
+    of_pairs = pairs.set_index(["task", "partner"])[known]
+    np.testing.assert_allclose(of_pairs.loc[first, second], [2, 4, 0.5, 12])
+    np.testing.assert_allclose(of_pairs.loc[second, first], [4, 4, 0.5, 24])
+    np.testing.assert_allclose(of_pairs.loc[first, synthetic.FEW_TASKS[2]], [2, 9, 0.1, 19.8])
+    np.testing.assert_allclose(of_pairs.loc[first, synthetic.FEW_TASKS[3]], [2, 1, 0.1, 2.2])
     assert sums["task"].tolist() == list(synthetic.FEW_TASKS)
     np.testing.assert_allclose(sums["gap"], [1.35, 81, 0, 13.5])
     np.testing.assert_allclose(sums["bound"], [27, 54, 13.5, 135])
@@ -134,12 +134,12 @@ def test_bounds_with_what_they_are_of_by_hand(tmp_path: Path) -> None:
     places = {column.name: place for place, column in enumerate(table.columns)}
     rows = {(row[0], row[1]): row for row in table.rows}
     three = [places[name] for name in ("L", "C", "ε", "bound")]
-    found = [rows["linear", one][place] for place in three]
-    assert found == pytest.approx([2, 14 / 3, 0.7 / 3, (12 + 19.8 + 2.2) / 3])
-    found = [rows["linear, all T at 1/T", two][place] for place in three]
-    assert found == pytest.approx([4, 9, 0.5, 54])
-    found = [rows["linear, all T at 1/T", "all"][place] for place in three]
-    assert found == pytest.approx([4.25, 9, 0.5, 229.5 / 4])
+    cells = [rows["linear", first][place] for place in three]
+    assert cells == pytest.approx([2, 14 / 3, 0.7 / 3, (12 + 19.8 + 2.2) / 3])
+    cells = [rows["linear, all T at 1/T", second][place] for place in three]
+    assert cells == pytest.approx([4, 9, 0.5, 54])
+    cells = [rows["linear, all T at 1/T", "all"][place] for place in three]
+    assert cells == pytest.approx([4.25, 9, 0.5, 229.5 / 4])
     assert rows["linear, all T at 1/T", "all"][places["bound holds"]] == "3 of 4"
 
 
@@ -175,7 +175,7 @@ def test_bounds_of_single_vectors_on_other_tasks(tmp_path: Path) -> None:
         for d, scale in enumerate((file["tasks/name"], file["tasks/name"], axis)):
             stored.dims[d].attach_scale(scale)
         lam = np.abs(file["smoothness/linear/lambda_max"][()])
-        start, own = file["single_task/pretrained/loss"][()], file["single_task/linear/loss"][()]
+        start, fine_tuned = file["single_task/pretrained/loss"][()], file["single_task/linear/loss"][()]
     with Run(tmp_path) as run:
         negated, used = bounds.negation(run, "linear"), bounds.transfer(run, "linear")
         assert bounds.negation(run, "standard") is None and bounds.transfer(run, "standard") is None
@@ -193,7 +193,7 @@ def test_bounds_of_single_vectors_on_other_tasks(tmp_path: Path) -> None:
         i, j = place[row.partner], place[row.task]
         assert tau[i] @ tau[j] == max(tau[k] @ tau[j] for k in range(count) if k != j)
         c = max(tau[i] @ tau[i], tau[j] @ tau[j])
-        assert row.gap == pytest.approx(loss[i, j, 1] - own[j])
+        assert row.gap == pytest.approx(loss[i, j, 1] - fine_tuned[j])
         assert row.bound == pytest.approx(lam[j] * (c - tau[i] @ tau[j]))
 
 
@@ -203,18 +203,18 @@ def test_forgetting_leaves_out_what_was_not_kept(tmp_path: Path) -> None:
         group = file["negation/linear"]
         group["chosen_alpha"][...] = [0.5, np.nan, 1.0, 0.0]
         alpha = group["alpha"][()]
-        place = [int(np.flatnonzero(alpha == one)[0]) for one in (0.5, 1.0, 0.0)]
+        place = [int(np.flatnonzero(alpha == coefficient)[0]) for coefficient in (0.5, 1.0, 0.0)]
         target = group["test_target"][()][[0, 2, 3], place]
         control = group["test_control"][()][[0, 2, 3], place]
     with Run(tmp_path) as run:
-        found = forgetting.forgetting(run.results, "linear")
-        assert found is not None
-        assert (found.alpha, found.kept) == (0.5, 3)
-        assert found.target == pytest.approx(target.mean())
+        forgotten = forgetting.forgetting(run.results, "linear")
+        assert forgotten is not None
+        assert (forgotten.alpha, forgotten.kept) == (0.5, 3)
+        assert forgotten.target == pytest.approx(target.mean())
         errors = np.sqrt(target * (1 - target) / 512)
-        assert found.target.error == pytest.approx(np.sqrt((errors**2).sum()) / 3)
-        assert found.control == pytest.approx(control.mean())
-        assert found.control.error == pytest.approx(np.sqrt(control * (1 - control) / 300).mean())
+        assert forgotten.target.error == pytest.approx(np.sqrt((errors**2).sum()) / 3)
+        assert forgotten.control == pytest.approx(control.mean())
+        assert forgotten.control.error == pytest.approx(np.sqrt(control * (1 - control) / 300).mean())
     with h5py.File(path, "r+") as file:
         file["negation/linear/chosen_alpha"][...] = np.nan
     with Run(tmp_path) as run:
@@ -224,41 +224,45 @@ def test_forgetting_leaves_out_what_was_not_kept(tmp_path: Path) -> None:
 
 def test_one_shot_forgetting(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = forgetting.one_shot_forgetting(run.results, "standard")
-    assert found is not None
+        forgotten = forgetting.one_shot_forgetting(run.results, "standard")
+    assert forgotten is not None
     control = synthetic_edits.CONTROL * (1 - 0.05 * (1 + np.arange(8) / 4))
-    assert found.target == pytest.approx(np.mean(synthetic.ZERO_SHOT) * np.exp(-1))
-    assert found.control == pytest.approx(control.mean())
-    assert found.kept == (control >= 0.95 * synthetic_edits.CONTROL).sum()
+    assert forgotten.target == pytest.approx(np.mean(synthetic.ZERO_SHOT) * np.exp(-1))
+    assert forgotten.control == pytest.approx(control.mean())
+    assert forgotten.kept == (control >= 0.95 * synthetic_edits.CONTROL).sum()
 
 
 def test_a_coefficient_that_was_not_measured_is_not_a_number(run_folder: Path) -> None:
     assert means.place_of(np.array([0.0, 0.5]), 1.0) is None
     with Run(run_folder) as run:
-        found = added(run.results, "linear", 0.123)
-    assert found is not None and np.isnan(found.accuracy).all() and np.isnan(found.normalized_error).all()
+        addition = added(run.results, "linear", 0.123)
+    assert (
+        addition is not None
+        and np.isnan(addition.accuracy).all()
+        and np.isnan(addition.normalized_error).all()
+    )
 
 
 def test_sum_by_task(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = added(run.results, "linear")
-    assert found is not None
+        addition = added(run.results, "linear")
+    assert addition is not None
     with h5py.File(run_folder / "results.h5") as file:
         group = file["addition/linear"]
         place = int(np.flatnonzero(group["alpha"][()] == group["chosen_alpha"][()])[0])
         test = group["test_accuracy"][place]
         single = file["single_task/linear/accuracy"][()]
-        assert found.accuracy.mean() == pytest.approx(group["absolute"][()])
-    np.testing.assert_array_equal(found.accuracy, test)
-    np.testing.assert_array_equal(found.normalized, test / single)
+        assert addition.accuracy.mean() == pytest.approx(group["absolute"][()])
+    np.testing.assert_array_equal(addition.accuracy, test)
+    np.testing.assert_array_equal(addition.normalized, test / single)
 
 
 def test_joint_training(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = run.summary.loc["multitask_linear"]
+        joint = run.summary.loc["multitask_linear"]
     base = np.array(synthetic.ZERO_SHOT)
-    assert found["absolute"] == pytest.approx(base.mean() + 0.15)
-    assert found["normalized"] == pytest.approx(((base + 0.15) / (base + synthetic.GAIN["linear"])).mean())
+    assert joint["absolute"] == pytest.approx(base.mean() + 0.15)
+    assert joint["normalized"] == pytest.approx(((base + 0.15) / (base + synthetic.GAIN["linear"])).mean())
 
 
 def test_extreme_pairs_of_the_further_steps(run_folder: Path) -> None:
@@ -314,13 +318,13 @@ def test_predictors_against_numpy_and_scipy(tmp_path: Path) -> None:
         nulls = [null[a].mean(axis=0).mean() for a in (i, j)]
         expected["ntk"].append(np.mean(shares) - np.mean(nulls))
     with Run(tmp_path) as run:
-        found = predictors(run, "linear")
+        measured = predictors(run, "linear")
         lines = [line for line in predictors_lines.lines(run) if line.regime == "linear"]
     assert [line.predictor for line in lines[:6]] == list(titles)
     assert [line.points for line in lines[:6]] == ["validation", "none", "train", "train", "test", "test"]
     for line in lines[:6]:
         x = np.array(expected[line.predictor])
-        np.testing.assert_allclose(found[line.predictor], x, rtol=1e-9)
+        np.testing.assert_allclose(measured[line.predictor], x, rtol=1e-9)
         assert line.outcome == "tuned" and line.pairs == 28
         assert line.pearson == pytest.approx(stats.pearsonr(x, normalized).statistic)
         assert line.spearman.value == pytest.approx(stats.spearmanr(x, normalized).statistic)
@@ -368,9 +372,9 @@ def test_the_cheapest_of_those_that_tell(tmp_path: Path) -> None:
     assert cheapest(list(gap.values())) is gap["cosine"]
     by_accuracy = [line for line in lines if line.outcome == "tuned"]
     assert cheapest(by_accuracy) is None
-    told = next(note for note in notes if note.startswith("The cheapest"))
-    assert "standard, loss gap: cosine (0.5 s)" in told and "standard, tuned" not in told
-    column = [one.name for one in every.columns].index("standard linearity error")
+    note = next(note for note in notes if note.startswith("The cheapest"))
+    assert "standard, loss gap: cosine (0.5 s)" in note and "standard, tuned" not in note
+    column = [heading.name for heading in every.columns].index("standard linearity error")
     np.testing.assert_allclose([row[column] for row in every.rows], of_pair**3)
 
 

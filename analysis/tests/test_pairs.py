@@ -35,7 +35,7 @@ def schema(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module")
-def one(schema: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def alone(schema: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("one")
     synthetic.write(folder / "results.h5", tasks=synthetic.TASKS[:1], regimes=REGIMES, schema=schema)
     return folder
@@ -81,16 +81,18 @@ def test_every_command_reads_it(
         said(capsys, "seeds", run)
 
 
-def test_a_run_of_one_task_has_no_pair(one: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with Run(one) as run:
+def test_a_run_of_one_task_has_no_pair(
+    alone: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with Run(alone) as run:
         assert run.results.pairs.shape == (0, 2) and run.data("disentanglement", "linear") is None
         assert run.results.names("pair_addition") == [] and run.data("similarity", "linear") is not None
         assert not len(run.pairs) and len(run.tasks)
-    vectors = said(capsys, "tables", str(one), "--only", "similarity", "--format", "csv").splitlines()[-1]
+    vectors = said(capsys, "tables", str(alone), "--only", "similarity", "--format", "csv").splitlines()[-1]
     assert vectors.endswith(",,")  # no other task: no cosine with one
-    names = {line.split()[0] for line in said(capsys, "show", str(one)).splitlines() if line.strip()}
+    names = {line.split()[0] for line in said(capsys, "show", str(alone)).splitlines() if line.strip()}
     assert {"standard", "linear"} <= names
-    assert main(["figure", str(one), "--out", str(tmp_path / "a.png")]) == 2
+    assert main(["figure", str(alone), "--out", str(tmp_path / "a.png")]) == 2
     assert "disentanglement" in capsys.readouterr().err
 
 
@@ -106,8 +108,8 @@ def test_pairs_keep_their_numbers(
     def rows(run: Path) -> dict[frozenset[str], dict[str, str]]:
         text = said(capsys, "tables", str(run), "--only", "pairs", "--format", "csv")
         lines = [line for line in text.splitlines() if not line.startswith("#")]
-        found = csv.DictReader(io.StringIO("\n".join(lines)))
-        return {frozenset(row["pair"].split(" + ")): named(row) for row in found}
+        reader = csv.DictReader(io.StringIO("\n".join(lines)))
+        return {frozenset(row["pair"].split(" + ")): named(row) for row in reader}
 
     def named(row: dict[str, str]) -> dict[str, str]:
         names = dict(zip("12", row.pop("pair").split(" + "), strict=True))
@@ -138,8 +140,8 @@ def test_a_pair_the_other_way_round_is_drawn_alike(some: Path, schema: int, tmp_
         assert grid is not None and products is not None
         assert not np.allclose(grid["error"][1], expected[0, 1])  # (1, 0): ξ is not symmetric
         value = products["value"].to_numpy()
-        found = means.of_pairs(means.symmetric(value), few.results.pairs)
-        assert found[1] == value[[0, 1], [1, 0]].mean()
+        pair_values = means.of_pairs(means.symmetric(value), few.results.pairs)
+        assert pair_values[1] == value[[0, 1], [1, 0]].mean()
 
 
 @pytest.mark.usefixtures("undrawn")

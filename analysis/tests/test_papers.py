@@ -26,8 +26,8 @@ def tables_of(path: Path, paper: str) -> list[Table]:
         return paper_tables(run, paper)
 
 
-def records(found: list[Table], name: str) -> list[dict[str, object]]:
-    chosen = [table for table in found if table.name == name]
+def records(tables: list[Table], name: str) -> list[dict[str, object]]:
+    chosen = [table for table in tables if table.name == name]
     return [
         dict(zip([column.name for column in table.columns], row, strict=True))
         for table in chosen
@@ -52,10 +52,10 @@ def papers_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("paper", PRINTED)
 def test_every_printed_number_has_a_line(paper: str, run_folder: Path) -> None:
-    found = tables_of(run_folder, paper)
+    tables = tables_of(run_folder, paper)
     sources = published.tables((paper,))
-    assert [table.name for table in found] == [f"table{source.number}" for source in sources]
-    for table, source in zip(found, sources, strict=True):
+    assert [table.name for table in tables] == [f"table{source.number}" for source in sources]
+    for table, source in zip(tables, sources, strict=True):
         printed = [row[4] for row in table.rows if row[4] is not None]
         assert len(printed) == sum(len(values) for row in source.rows for values in row.values.values())
         for row in table.rows:
@@ -88,8 +88,8 @@ def test_the_papers_model_is_judged(papers_run: Path) -> None:
 
 
 def test_regularised_regimes_and_seconds(papers_run: Path) -> None:
-    found = tables_of(papers_run, "tau_jp")
-    rows = {(row["regime"], row["quantity"]): row for row in records(found, "table4")}
+    tables = tables_of(papers_run, "tau_jp")
+    rows = {(row["regime"], row["quantity"]): row for row in records(tables, "table4")}
     assert rows["tau_jp", "normalized"]["difference"] == pytest.approx(99.99 - 97.6, abs=0.05)
     assert str(rows["tau_jp", "normalized"]["verdict"]).startswith("agrees within ")
     seconds = rows["tau_jp_strict", "seconds"]
@@ -108,12 +108,12 @@ def test_numbers_of_a_picture(papers_run: Path) -> None:
     with h5py.File(papers_run / "results.h5") as file:
         wide = file["negation/tau_jp/wide/target"][()].mean()
         group = file["negation/tau_jp"]
-        one = group["test_control"][()][:, np.flatnonzero(group["alpha"][()] == 1.0)[0]].mean()
+        one_shot = group["test_control"][()][:, np.flatnonzero(group["alpha"][()] == 1.0)[0]].mean()
     mine = rows["tau_jp", "wide_target", "CLIP ViT-B/32"]
     assert mine["published"] == "6.7" and mine["ours"] == pytest.approx(100 * wide)
     assert mine["verdict"] is not None
     control = rows["tau_jp", "one_shot_control", "CLIP ViT-B/32"]
-    assert control["published"] == "62.5" and control["ours"] == pytest.approx(100 * one)
+    assert control["published"] == "62.5" and control["ours"] == pytest.approx(100 * one_shot)
     before = rows["pretrained", "wide_control", "CLIP ViT-B/32"]
     assert before["published"] == "66.7" and before["ours"] == pytest.approx(60.0)
 
@@ -131,18 +131,18 @@ TABLE_2 = {
 
 
 def test_table_2_of_tau_jp_is_printed_whole(papers_run: Path) -> None:
-    found = {
+    printed = {
         (row["regime"], row["quantity"], row["model"]): row["published"]
         for row in records(tables_of(papers_run, "tau_jp"), "table2")
     }
     models = ("CLIP ViT-B/32", "CLIP ViT-B/16", "CLIP ViT-L/14")
-    told = {
+    expected = {
         (regime, f"{kind}_{name}", model): number
         for (regime, kind), line in TABLE_2.items()
         for model, cell in zip(models, line.split(), strict=True)
         for name, number in zip(("target", "control"), cell.split("/"), strict=True)
     }
-    assert found == told and len(told) == 42
+    assert printed == expected and len(expected) == 42
 
 
 def test_a_picture_without_numbers_gives_ours_alone(papers_run: Path) -> None:
@@ -174,13 +174,13 @@ def test_time_is_of_all_starts_where_the_run_has_it(tmp_path: Path) -> None:
         tasks = len(file["tasks/name"])
         file["training/standard/seconds"][...] = np.full(tasks, 3600.0)
         file["training/linear/seconds"][0] = np.nan
-    found = tables_of(path, "attention_only")
-    rows = {(row["regime"], row["quantity"]): row["ours"] for row in records(found, "table4")}
+    tables = tables_of(path, "attention_only")
+    rows = {(row["regime"], row["quantity"]): row["ours"] for row in records(tables, "table4")}
     assert rows["standard", "time"] == f"{60 * tasks}:00"
     with Run(path) as run:
         units = [unit.seconds for unit in run.results.units() if unit.key.startswith("finetune/linear/")]
     assert len(units) == tasks and rows["linear", "time"] == f"0:{round(sum(units)):02d}" != "0:56"
-    (notes,) = [table.notes for table in found if table.name == "table4"]
+    (notes,) = [table.notes for table in tables if table.name == "table4"]
     assert [note for note in notes if note.startswith("time of linear is that of /units")]
 
 
@@ -217,21 +217,21 @@ def test_a_run_of_the_tables_own_setting_stands_beside_it(tmp_path: Path) -> Non
     assert all(row["ours"] is None for row in records(tables_of(tmp_path, "tangent_space"), "table4"))
     with h5py.File(path, "r+") as file:
         file["model"].attrs["architecture"] = "ConvNextModel"
-    found = tables_of(tmp_path, "tangent_space")
-    assert all(row["ours"] is not None for row in records(found, "table4"))
-    assert all(row["ours"] is None for row in records(found, "table5"))
+    tables = tables_of(tmp_path, "tangent_space")
+    assert all(row["ours"] is not None for row in records(tables, "table4"))
+    assert all(row["ours"] is None for row in records(tables, "table5"))
 
 
 def test_a_random_start_is_held_against_table_3_alone(tmp_path: Path) -> None:
     model = (B32[0], B32[1], "random")
     synthetic.write(tmp_path / "results.h5", model=model, tasks=synthetic.PAPER_TASKS)
-    found = tables_of(tmp_path, "tangent_space")
-    assert all(row["ours"] is None for row in records(found, "table1"))
-    mine = [row for row in records(found, "table3") if row["model"] == "CLIP ViT-B/32"]
+    tables = tables_of(tmp_path, "tangent_space")
+    assert all(row["ours"] is None for row in records(tables, "table1"))
+    mine = [row for row in records(tables, "table3") if row["model"] == "CLIP ViT-B/32"]
     assert len(mine) == 5 and all(row["ours"] is not None for row in mine)
     # The paper's random start is open_clip's, ours Hugging Face's: no verdict, and the row says why.
     assert all(row["verdict"] is None and row["remark"] == "other initialisation" for row in mine)
-    table = next(table for table in found if table.name == "table3")
+    table = next(table for table in tables if table.name == "table3")
     note = next(note for note in table.notes if "open_clip" in note and "Hugging Face" in note)
     assert "values and the MLP's second layer narrow with the number of layers, 1/√(2 width · layers)" in note
     assert "keys and values Xavier uniform" in note and "0 in attention and uniform in the MLP" in note
@@ -321,17 +321,17 @@ def test_a_folder_that_cannot_be_made(small_folder: Path, capsys: pytest.Capture
 @pytest.fixture(scope="module")
 def sizes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Three sizes of a model on the papers' tasks, four of them; the last without post-hoc linearisation."""
-    folder, found = tmp_path_factory.mktemp("sizes"), []
+    folder, runs = tmp_path_factory.mktemp("sizes"), []
     for place, name in enumerate(("vit-b-32", "vit-b-16", "vit-l-14")):
         path = folder / name / "results.h5"
         path.parent.mkdir()
         regimes = ("standard", "posthoc", "linear") if place < 2 else ("standard", "linear")
         tasks = ("DTD", "SUN397", "MNIST", "SVHN")
         model = (name, 10**6 * (place + 1), "pretrained")
-        found.append(
+        runs.append(
             synthetic.write(path, tasks=tasks, regimes=regimes, model=model, shift=0.02 * place).parent
         )
-    return found
+    return runs
 
 
 def test_three_models_in_one_figure(
@@ -349,8 +349,8 @@ def test_three_models_in_one_figure(
         two = both.size
     assert cli.main(["figures", paths[0], "--paper", "tangent_space", "--out", str(out / "one")]) == 0
     with Image.open(out / "one" / "tangent_space_fig07_single_task.png") as alone:
-        one = alone.size
-    assert two[0] * two[1] > 1.9 * one[0] * one[1]
+        single = alone.size
+    assert two[0] * two[1] > 1.9 * single[0] * single[1]
 
 
 def test_sizes_show_the_same_pair(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_sizes_show_the_same_pair(tmp_path: Path) -> None:
         runs.append(Run(path))
     medians = [drawings._typical(run, "dtd", "sun397", "standard") for run in runs]
     assert medians == [1, 0]
-    (plate,) = [one for one in figure.of_paper("tangent_space") if one.number == 9]
+    (plate,) = [plate for plate in figure.of_paper("tangent_space") if plate.number == 9]
     picture, _ = figure.drawn(plate, runs)
     assert picture is not None
     titles = [axes.get_title() for axes in picture.axes if axes.get_title()]
@@ -380,14 +380,14 @@ def test_sizes_show_the_same_pair(tmp_path: Path) -> None:
 
 def test_markers_and_columns_are_runs(sizes: list[Path]) -> None:
     """Figure 5 has a marker a model; figure 9 a column a model, its cells those of the run."""
-    plate = {one.number: one for one in figure.of_paper("tangent_space")}
+    plate = {plate.number: plate for plate in figure.of_paper("tangent_space")}
     runs = [Run(path) for path in sizes]
     picture, lacking = figure.drawn(plate[5], runs)
     assert picture is not None and lacking == []
     labels = picture.axes[0].get_legend_handles_labels()[1]
     assert labels == [f"linear against standard, {name}" for name in ("vit-b-32", "vit-b-16", "vit-l-14")]
-    offsets = [np.asarray(one.get_offsets()) for one in picture.axes[0].collections]
-    points = [found for found in offsets if len(found) == 4]
+    offsets = [np.asarray(collection.get_offsets()) for collection in picture.axes[0].collections]
+    points = [places for places in offsets if len(places) == 4]
     with h5py.File(sizes[2] / "results.h5") as file:
         expected = [file[f"single_task/{name}/accuracy"][()] for name in ("standard", "linear")]
     np.testing.assert_allclose(points[-1], np.transpose(expected))
@@ -403,7 +403,7 @@ def test_markers_and_columns_are_runs(sizes: list[Path]) -> None:
 
 
 def test_histograms_have_the_null_as_third_colour(schema2_folder: Path, small_folder: Path) -> None:
-    plate = next(one for one in figure.of_paper("tangent_space") if one.number == 14)
+    plate = next(plate for plate in figure.of_paper("tangent_space") if plate.number == 14)
     for folder, count in ((schema2_folder, 3), (small_folder, 2)):
         with Run(folder) as run:
             picture, _ = figure.drawn(plate, [run])
@@ -413,7 +413,7 @@ def test_histograms_have_the_null_as_third_colour(schema2_folder: Path, small_fo
 
 
 def test_symmetric_divergence_is_drawn_where_it_is_known(schema2_folder: Path, every_regime: Path) -> None:
-    plate = next(one for one in figure.of_paper("attention_only") if one.number == 6)
+    plate = next(plate for plate in figure.of_paper("attention_only") if plate.number == 6)
     for folder, rows in ((schema2_folder, 3), (every_regime, 2)):
         with Run(folder) as run:
             picture, _ = figure.drawn(plate, [run])
@@ -469,8 +469,8 @@ def test_a_t5_on_glue_stands_beside_the_printed_numbers(tmp_path: Path) -> None:
             ).argmin()
         )
         file["addition/attention/test_accuracy"][place] = np.linspace(0.5, 0.75, 6)
-    found = tables_of(path, "attention_only")
-    rows = {(row["regime"], row["quantity"]): row for row in records(found, "table3")}
+    tables = tables_of(path, "attention_only")
+    rows = {(row["regime"], row["quantity"]): row for row in records(tables, "table3")}
     mrpc = rows["attention", "mrpc"]
     assert (mrpc["published"], mrpc["remark"]) == ("86.76", "settings of ours")
     assert mrpc["ours"] == pytest.approx(60) and mrpc["difference"] is None and mrpc["verdict"] is None
@@ -488,11 +488,11 @@ def test_the_average_of_a_t5_on_other_tasks_is_over_all_of_them(tmp_path: Path) 
         file["model"].attrs["architecture"] = "T5ForConditionalGeneration"
         alpha, chosen = file["addition/attention/alpha"][()], file["addition/attention/chosen_alpha"][()]
         file["addition/attention/test_accuracy"][int(np.abs(alpha - chosen).argmin())] = [0.5, 0.6, 0.85]
-    found = tables_of(path, "attention_only")
-    rows = {row["quantity"]: row for row in records(found, "table3") if row["regime"] == "attention"}
+    tables = tables_of(path, "attention_only")
+    rows = {row["quantity"]: row for row in records(tables, "table3") if row["regime"] == "attention"}
     assert rows["average"]["ours"] == pytest.approx(65) and rows["average"]["difference"] is None
     assert rows["cola"]["ours"] is None and rows["cola"]["remark"] == NOT_MEASURED
-    (table,) = [one for one in found if one.name == "table3"]
+    (table,) = [table for table in tables if table.name == "table3"]
     assert any("over the 3 tasks of this run, none of which is the paper's" in note for note in table.notes)
 
 
@@ -520,11 +520,11 @@ def test_sts_b_is_scored_by_its_correlation_at_the_alpha_of_the_others(tmp_path:
             group[name] = np.full((len(alpha), 4), np.nan)
         group["spearman"][place, 1] = 0.8
         group["sample_index"] = np.tile(np.arange(100), (4, 1))
-    found = tables_of(path, "attention_only")
-    rows = {row["quantity"]: row for row in records(found, "table3") if row["regime"] == "attention"}
+    tables = tables_of(path, "attention_only")
+    rows = {row["quantity"]: row for row in records(tables, "table3") if row["regime"] == "attention"}
     assert rows["stsb"]["ours"] == pytest.approx(80)
     assert rows["average"]["ours"] == pytest.approx((50 + 80 + 60 + 70) / 4)
-    (table,) = [one for one in found if one.name == "table3"]
+    (table,) = [table for table in tables if table.name == "table3"]
     assert any("of stsb 100 times Spearman's correlation" in note for note in table.notes)
     assert not any("first generated step" in note for note in table.notes)
 
@@ -533,7 +533,7 @@ def test_a_t5_on_its_pair_of_texts_is_the_other_architecture(tmp_path: Path) -> 
     """Figure 12 of the tangent-space paper: IMDB and QASC, in whatever order the run has them."""
     model = ("t5-base", 222903552, "pretrained")
     path = synthetic.write(tmp_path / "results.h5", model=model, tasks=("race", "qasc", "imdb"))
-    plate = next(one for one in figure.of_paper("tangent_space") if one.number == 12)
+    plate = next(plate for plate in figure.of_paper("tangent_space") if plate.number == 12)
     with Run(path) as run:
         picture, lacking = figure.drawn(plate, [run])
     assert picture is None and lacking == ["a run of a ConvNext or T5For"]

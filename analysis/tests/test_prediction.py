@@ -48,12 +48,12 @@ def test_errors_by_hand() -> None:
         out = member[:, task]
         with_it.append(np.mean((np.polyval(np.polyfit(x[~out], y[~out], 1), x[out]) - y[out]) ** 2))
         without.append(np.mean((y[~out].mean() - y[out]) ** 2))
-    found = prediction.merges(member, y, pairs)
-    assert found is not None and found.merges == len(y)
-    assert found.with_it == pytest.approx(np.sqrt(np.mean(with_it)))
-    assert found.without == pytest.approx(np.sqrt(np.mean(without)))
-    assert found.gain == pytest.approx(1 - np.mean(with_it) / np.mean(without)) and found.gain > 0.8
-    assert found.p == 1 / (prediction.PERMUTATIONS + 1)
+    predicted = prediction.merges(member, y, pairs)
+    assert predicted is not None and predicted.merges == len(y)
+    assert predicted.with_it == pytest.approx(np.sqrt(np.mean(with_it)))
+    assert predicted.without == pytest.approx(np.sqrt(np.mean(without)))
+    assert predicted.gain == pytest.approx(1 - np.mean(with_it) / np.mean(without)) and predicted.gain > 0.8
+    assert predicted.p == 1 / (prediction.PERMUTATIONS + 1)
 
 
 def test_the_number_of_tasks_is_no_gain() -> None:
@@ -61,8 +61,8 @@ def test_the_number_of_tasks_is_no_gain() -> None:
     rng = np.random.default_rng(2)
     member = subsets(2, 3, 4)
     y = 1 - 0.1 * np.log(member.sum(1)) + 0.001 * rng.normal(size=len(member))
-    found = prediction.merges(member, y, symmetric(rng))
-    assert found is not None and found.without < 0.002 and found.gain < 0.2
+    predicted = prediction.merges(member, y, symmetric(rng))
+    assert predicted is not None and predicted.without < 0.002 and predicted.gain < 0.2
 
 
 def test_noise_predicts_nothing() -> None:
@@ -73,10 +73,10 @@ def test_noise_predicts_nothing() -> None:
         rng = np.random.default_rng(seed)
         effect = rng.normal(size=TASKS)  # of the tasks, which the predictor does not know
         y = member @ effect + 0.3 * rng.normal(size=len(member))
-        found = prediction.merges(member, y, symmetric(rng))
-        assert found is not None
-        below += found.p < 0.05
-        gains += found.gain > 0
+        predicted = prediction.merges(member, y, symmetric(rng))
+        assert predicted is not None
+        below += predicted.p < 0.05
+        gains += predicted.gain > 0
     assert below <= 8 and gains < trials / 2
 
 
@@ -84,8 +84,10 @@ def test_tasks_of_one_merge() -> None:
     rng = np.random.default_rng(3)
     pairs = symmetric(rng)
     x = prediction.of_tasks(pairs)
-    found = prediction.tasks(0.5 + 0.2 * x, pairs)
-    assert found is not None and found.merges == TASKS and found.with_it < 1e-9 < found.without
+    predicted = prediction.tasks(0.5 + 0.2 * x, pairs)
+    assert (
+        predicted is not None and predicted.merges == TASKS and predicted.with_it < 1e-9 < predicted.without
+    )
     missing = 0.5 + 0.2 * x
     missing[0] = np.nan
     assert (some := prediction.tasks(missing, pairs)) is not None and some.merges == TASKS - 1

@@ -30,8 +30,10 @@ REACH = 24  # lines of a paper's text around a caption within which its table st
 def numbers(line: str, scan: bool = False) -> list[float]:
     """The decimal numbers; in a scan also those that lost their point: 7220 for 72.20."""
     bare = re.sub(r"\$[^$]*\$", " ", line)  # formulas
-    found = re.findall(r"(?<![\w.])\d+\.\d+(?![\w.])" + (r"|(?<![\w.])\d{4}(?![\w.])" if scan else ""), bare)
-    return [float(number) if "." in number else float(number) / 100 for number in found]
+    printed = re.findall(
+        r"(?<![\w.])\d+\.\d+(?![\w.])" + (r"|(?<![\w.])\d{4}(?![\w.])" if scan else ""), bare
+    )
+    return [float(number) if "." in number else float(number) / 100 for number in printed]
 
 
 def is_printed(line: str, row: Row, scan: bool) -> bool:
@@ -54,9 +56,9 @@ def caption(table: PublishedTable) -> tuple[list[str], int]:
     """The paper's lines, and where the table's one caption stands."""
     lines = (Path(str(PAPERS)) / table.text).read_text(encoding="utf-8").splitlines()
     start = r"\s*" if table.where.startswith("Table") else r".*"
-    found = [index for index, line in enumerate(lines) if re.match(start + re.escape(table.where), line)]
-    assert len(found) == 1, found
-    return lines, found[0]
+    places = [index for index, line in enumerate(lines) if re.match(start + re.escape(table.where), line)]
+    assert len(places) == 1, places
+    return lines, places[0]
 
 
 @pytest.mark.skipif(not PAPERS, reason="TAUGRID_PAPERS names no folder of the papers' text")
@@ -81,7 +83,7 @@ def test_no_table_of_a_paper_is_left_out() -> None:
     for name in NAMES:
         known = published.tables((name,))
         text = (Path(str(PAPERS)) / known[0].text).read_text(encoding="utf-8")
-        printed = {int(found) for found in re.findall(r"(?:^|\s)Ta[bp]le (\d):", text)}
+        printed = {int(number) for number in re.findall(r"(?:^|\s)Ta[bp]le (\d):", text)}
         assert {table.number for table in known} == printed
 
 
@@ -109,26 +111,26 @@ def test_every_row_has_every_model() -> None:
 
 
 def test_ranges_over_papers() -> None:
-    found = published.cells("addition", "pretrained", "absolute", "standard", "B32")
-    told = [(one.source, one.number, one.decimals) for one in found]
-    assert told == [("Tangent T1", 71.4, 1), ("τJp T1", 70.4, 1), ("Attention T1", 70.0, 2)]
-    found = published.cells("addition", "random", "absolute", "linear", "L14")
-    assert [(one.source, one.number) for one in found] == [("Tangent T3", 6.1)]
+    printed = published.cells("addition", "pretrained", "absolute", "standard", "B32")
+    shown = [(cell.source, cell.number, cell.decimals) for cell in printed]
+    assert shown == [("Tangent T1", 71.4, 1), ("τJp T1", 70.4, 1), ("Attention T1", 70.0, 2)]
+    printed = published.cells("addition", "random", "absolute", "linear", "L14")
+    assert [(cell.source, cell.number) for cell in printed] == [("Tangent T3", 6.1)]
 
 
 def test_error_of_a_printed_mean_by_hand() -> None:
     """71.4 % over eight test splits, each counted with that accuracy."""
     points = [8041, 1880, 2700, 12630, 10000, 6300, 19850, 26032]
     single = 100 * np.sqrt(sum(0.714 * 0.286 / n for n in points)) / 8
-    found = published.cells("addition", "pretrained", "absolute", "standard", "B32")[0]
-    assert found.error == pytest.approx(single)
+    cell = published.cells("addition", "pretrained", "absolute", "standard", "B32")[0]
+    assert cell.error == pytest.approx(single)
     table = published.tables(("tangent_space",))[0]
     row = next(row for row in table.rows if row.regime == "standard")
-    own = 71.4 / 76.5  # what the tasks' own models reach, from both printed numbers
-    own_error = 100 * np.sqrt(sum(own * (1 - own) / n for n in points)) / 8
-    expected = 100 * np.hypot(single / (100 * own), 71.4 * own_error / (100 * own) ** 2)
+    reached = 71.4 / 76.5  # what the tasks' own models reach, from both printed numbers
+    reached_error = 100 * np.sqrt(sum(reached * (1 - reached) / n for n in points)) / 8
+    expected = 100 * np.hypot(single / (100 * reached), 71.4 * reached_error / (100 * reached) ** 2)
     assert table.error(row, "B32", 1) == pytest.approx(expected)
-    control = next(one for one in published.tables(("tangent_space",)) if one.number == 2)
+    control = next(source for source in published.tables(("tangent_space",)) if source.number == 2)
     assert control.error(control.rows[0], "B32", 1) == pytest.approx(100 * np.sqrt(0.634 * 0.366 / 50000))
 
 
@@ -138,19 +140,19 @@ def cells(*numbers: float, decimals: int = 1, error: float = 0.2) -> list[Cell]:
 
 def test_verdict_rounds_as_printed() -> None:
     """78.37 against 78.37 is no difference, whatever digits follow."""
-    found = verdict(Measured(78.3674, 1e-9), cells(78.37, decimals=2, error=1e-9))
-    assert found is not None and found.difference == 0 and str(found) == "agrees within 0.0"
-    found = verdict(Measured(71.44, 1e-9), cells(71.4, error=1e-9))
-    assert found is not None and found.difference == 0
-    found = verdict(Measured(71.46, 1e-9), cells(71.4, error=1e-9))
-    assert found is not None and str(found).startswith("above by 0.1 ")
+    judgement = verdict(Measured(78.3674, 1e-9), cells(78.37, decimals=2, error=1e-9))
+    assert judgement is not None and judgement.difference == 0 and str(judgement) == "agrees within 0.0"
+    judgement = verdict(Measured(71.44, 1e-9), cells(71.4, error=1e-9))
+    assert judgement is not None and judgement.difference == 0
+    judgement = verdict(Measured(71.46, 1e-9), cells(71.4, error=1e-9))
+    assert judgement is not None and str(judgement).startswith("above by 0.1 ")
 
 
 def test_verdict_takes_both_samples_into_account() -> None:
     tolerance = 1.959964 * np.hypot(0.7, 0.2)
-    found = verdict(Measured(72.6, 0.7), cells(71.4))
-    assert found is not None and found.tolerance == pytest.approx(tolerance)
-    assert str(found) == f"agrees within {tolerance:.1f}" == "agrees within 1.4"
+    judgement = verdict(Measured(72.6, 0.7), cells(71.4))
+    assert judgement is not None and judgement.tolerance == pytest.approx(tolerance)
+    assert str(judgement) == f"agrees within {tolerance:.1f}" == "agrees within 1.4"
     assert str(verdict(Measured(73.4, 0.7), cells(71.4))) == "above by 2.0 (± 1.4)"
     assert str(verdict(Measured(68.1, 0.7), cells(71.4, 70.0))) == "below by 1.9 (± 1.4)"
     assert str(verdict(Measured(70.9, 0.7), cells(71.4, 70.0))).startswith(
@@ -165,11 +167,11 @@ def tables_of(path: Path) -> dict[str, Table]:
 
 
 def test_another_model_gets_no_verdict(run_folder: Path) -> None:
-    found = tables_of(run_folder)
-    assert not any("verdict" in column.name for column in found["addition"].columns)
-    note = found["published"].notes[0]
+    tables = tables_of(run_folder)
+    assert not any("verdict" in column.name for column in tables["addition"].columns)
+    note = tables["published"].notes[0]
     assert "clip_mini, is none of the papers'" in note and "without verdict" in note
-    assert found["published"].rows[1][2] == 71.4
+    assert tables["published"].rows[1][2] == 71.4
 
 
 def test_the_papers_model_is_judged(tmp_path: Path) -> None:
@@ -177,9 +179,9 @@ def test_the_papers_model_is_judged(tmp_path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file["addition/standard/absolute"][...] = 0.709
         file["addition/linear/absolute"][...] = 0.84  # above 76.26 and 76.5, 74.3
-    found = tables_of(path)
-    assert "published" not in found
-    table = found["addition"]
+    tables = tables_of(path)
+    assert "published" not in tables
+    table = tables["addition"]
     names = [column.name for column in table.columns]
     by_regime = {row[0]: dict(zip(names, row, strict=True)) for row in table.rows}
     assert by_regime["standard"]["absolute published"] == "70.00…71.4"
@@ -189,7 +191,7 @@ def test_the_papers_model_is_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("configuration", "told"),
+    ("configuration", "expected"),
     [
         ("", True),
         ("[finetune]\ncrop = false", True),
@@ -198,12 +200,12 @@ def test_the_papers_model_is_judged(tmp_path: Path) -> None:
     ],
 )
 def test_training_without_crops_is_said_beside_the_verdict(
-    configuration: str, told: bool, tmp_path: Path
+    configuration: str, expected: bool, tmp_path: Path
 ) -> None:
     path = synthetic.write(tmp_path / "results.h5", model=B32, tasks=synthetic.PAPER_TASKS)
     (tmp_path / "config.toml").write_text(configuration)
     notes = tables_of(path)["addition"].notes
-    assert any("without the random crops" in note and "linear" in note for note in notes) is told
+    assert any("without the random crops" in note and "linear" in note for note in notes) is expected
 
 
 @pytest.mark.parametrize(
@@ -217,9 +219,9 @@ def test_training_without_crops_is_said_beside_the_verdict(
 def test_almost_the_papers_model_is_not_judged(
     model: tuple[str, int, str], tasks: tuple[str, ...], reason: str, tmp_path: Path
 ) -> None:
-    found = tables_of(synthetic.write(tmp_path / "results.h5", model=model, tasks=tasks))
-    assert reason in found["published"].notes[0]
-    assert not any("verdict" in column.name for column in found["addition"].columns)
+    tables = tables_of(synthetic.write(tmp_path / "results.h5", model=model, tasks=tasks))
+    assert reason in tables["published"].notes[0]
+    assert not any("verdict" in column.name for column in tables["addition"].columns)
 
 
 def test_random_start_is_held_against_the_random_table(tmp_path: Path) -> None:

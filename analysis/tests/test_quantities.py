@@ -75,8 +75,8 @@ def test_a_folder_more_is_a_quantity_more(tmp_path: Path) -> None:
 
 
 def test_every_table_has_a_place_and_every_place_a_table(schema2_folder: Path) -> None:
-    made = {name for _, module in quantities.modules("tables") for name in getattr(module, "TABLES", {})}
-    assert set(ORDER) == made - {"lacking"} and len(set(ORDER)) == len(ORDER)
+    names = {name for _, module in quantities.modules("tables") for name in getattr(module, "TABLES", {})}
+    assert set(ORDER) == names - {"lacking"} and len(set(ORDER)) == len(ORDER)
     with Run(schema2_folder) as run:
         shown = [part.anchor for _, module in quantities.modules("section") for part in module.sections(run)]
     assert sorted(shown) == sorted(SECTIONS)

@@ -65,7 +65,7 @@ def write_task(path: Path, classes: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that measured θ0 and the vectors of one regime; numbers by a plain loop over the pictures."""
     from taugrid_analysis.recompute import draws, inputs
 
@@ -113,8 +113,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (run / "config.toml").write_text(
         f'[run]\nseed = {SEED}\n[data]\nfolder = "data"\n[model]\npath = "gone"\n[finetune]\nbatch = 4\n'
     )
-    told = "".join(f'"/elsewhere/{name}.h5" = "{one}"\n' for name, one in digests.items())
-    (run / "inputs.toml").write_text(told + f'"/elsewhere/tiny" = "{inputs.fingerprint(content)}"\n')
+    listed = "".join(f'"/elsewhere/{name}.h5" = "{hashed}"\n' for name, hashed in digests.items())
+    (run / "inputs.toml").write_text(listed + f'"/elsewhere/tiny" = "{inputs.fingerprint(content)}"\n')
     return run
 
 
@@ -134,12 +134,12 @@ def plain(model: object, path: Path) -> tuple[float, float]:
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "run"))
+def run(measured: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(measured, tmp_path / "run"))
 
 
-def test_a_whole_run_holds(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["recompute", str(made)]) == 0
+def test_a_whole_run_holds(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["recompute", str(measured)]) == 0
     out = capsys.readouterr().out
     for quantity in ("single_task: accuracy", "single_task: loss", "similarity: cosine", "tasks: classes"):
         assert quantity in out
@@ -147,9 +147,9 @@ def test_a_whole_run_holds(made: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert out.splitlines()[-1].startswith("all ") and "numbers hold" in out
 
 
-def test_every_number_on_demand(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_number_on_demand(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A sample says from how many numbers it is; --all takes every one."""
-    assert cli.main(["recompute", str(made), "--points", "1", "--only", "similarity"]) == 0
+    assert cli.main(["recompute", str(measured), "--points", "1", "--only", "similarity"]) == 0
     lines = capsys.readouterr().out.splitlines()
     cosine = next(line for line in lines if line.startswith("similarity: cosine"))
     assert cosine.split()[2:4] == ["1", "4"]
@@ -157,17 +157,19 @@ def test_every_number_on_demand(made: Path, capsys: pytest.CaptureFixture[str]) 
         lines[-1].startswith("all 2 numbers hold")
         and "from 6 numbers, of which --all takes every one" in lines[-1]
     )
-    assert cli.main(["recompute", str(made), "--all", "--only", "similarity"]) == 0
+    assert cli.main(["recompute", str(measured), "--all", "--only", "similarity"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert next(line for line in lines if line.startswith("similarity: cosine")).split()[2:4] == ["4", "4"]
     assert lines[-1].startswith("all 6 numbers hold") and "--all" not in lines[-1]
     with pytest.raises(SystemExit):
-        cli.main(["recompute", str(made), "--all", "--points", "5"])
+        cli.main(["recompute", str(measured), "--all", "--points", "5"])
     assert "not allowed with" in capsys.readouterr().err
 
 
-def test_time_that_is_up_leaves_one_number_a_quantity(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["recompute", str(made), "--minutes", "1e-9", "--only", "similarity"]) == 0
+def test_time_that_is_up_leaves_one_number_a_quantity(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["recompute", str(measured), "--minutes", "1e-9", "--only", "similarity"]) == 0
     short = capsys.readouterr().out.splitlines()
     assert short[0] == "up to 6 of 6 numbers, 2 quantities, 0 s for them"
     assert [line.split()[2:4] for line in short if line.startswith("similarity: ")] == [
@@ -176,7 +178,7 @@ def test_time_that_is_up_leaves_one_number_a_quantity(made: Path, capsys: pytest
     ]
     assert short[-2] == "for want of time 2 of the 6 numbers of the sample: --minutes M takes more"
     assert short[-1].startswith("all 2 numbers hold")
-    assert cli.main(["recompute", str(made), "--minutes", "5", "--only", "similarity"]) == 0
+    assert cli.main(["recompute", str(measured), "--minutes", "5", "--only", "similarity"]) == 0
     whole = capsys.readouterr().out.splitlines()
     assert whole[0] == "up to 6 of 6 numbers, 2 quantities, 5 min for them"
     assert whole[-1].startswith("all 6 numbers hold") and not any("want of time" in line for line in whole)

@@ -121,13 +121,13 @@ def test_every_pair_of_every_regime_is_drawn(run_folder: Path, html: str) -> Non
 
 def test_composite_mirrors_the_two_regimes(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = disentanglement_figures.grids(run)
+        grids = disentanglement_figures.grids(run)
         by_label = {str(axes.get_label()): axes for axes in composite.composite(run).axes}
         for pair, (first, second) in enumerate(synthetic.PAIRS):
             upper = by_label[f"standard-{first}-{second}"].images[0]
             lower = by_label[f"linear-{first}-{second}"].images[0]
-            np.testing.assert_array_equal(np.asarray(upper.get_array()), found["standard"]["error"][pair])
-            np.testing.assert_array_equal(np.asarray(lower.get_array()), found["linear"]["error"][pair].T)
+            np.testing.assert_array_equal(np.asarray(upper.get_array()), grids["standard"]["error"][pair])
+            np.testing.assert_array_equal(np.asarray(lower.get_array()), grids["linear"]["error"][pair].T)
             assert upper.get_clim() == lower.get_clim()
 
 
@@ -167,14 +167,14 @@ def test_findings_are_computed(run_folder: Path) -> None:
 
 def test_the_share_has_a_middle_only_with_its_null(small_folder: Path, schema2_folder: Path) -> None:
     """Without a null no share is known to mean nothing: no colour is the middle, and the page says so."""
-    for folder, colours, told in (
+    for folder, colours, words in (
         (small_folder, style.ERROR_MAP, "This run did not measure it"),
         (schema2_folder, style.SIGNED_MAP, "0 is a control like the task itself"),
     ):
         with Run(folder) as run:
             drawn = ntk_figures.local_energy(run)
             caption = _kernel_caption(run)
-        assert drawn is not None and told in caption
+        assert drawn is not None and words in caption
         assert {axes.images[0].get_cmap().name for axes in drawn.axes if axes.images} == {colours.name}
 
 
@@ -266,9 +266,9 @@ def test_any_regime_is_drawn(tmp_path: Path) -> None:
 def test_colour_scale_is_common_and_stated(run_folder: Path, html: str) -> None:
     """Fewer than 1 % of the cells exceed 1, so the scale ends there and the page says it."""
     with Run(run_folder) as run:
-        found = disentanglement_figures.grids(run)
-        top, above = disentanglement_figures.upper(found)
-    values = np.concatenate([grid["error"].to_numpy().ravel() for grid in found.values()])
+        grids = disentanglement_figures.grids(run)
+        top, above = disentanglement_figures.upper(grids)
+    values = np.concatenate([grid["error"].to_numpy().ravel() for grid in grids.values()])
     assert above == (values > 1).mean() and top == 1.0
     assert "one colour scale, 0 to 1, for all regimes" in html
 

@@ -32,7 +32,7 @@ Say = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reproduction") / "run"
     folder.mkdir()
     synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS, schema=2)
@@ -45,10 +45,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> Path:
+def run(recorded_run: Path, tmp_path: Path) -> Path:
     """A copy of the recorded run, to be changed, with the reference beside it."""
-    shutil.copy(made.parent / "demo.json", tmp_path)
-    return Path(shutil.copytree(made, tmp_path / "run"))
+    shutil.copy(recorded_run.parent / "demo.json", tmp_path)
+    return Path(shutil.copytree(recorded_run, tmp_path / "run"))
 
 
 @pytest.fixture
@@ -77,10 +77,10 @@ def test_the_same_run_agrees_bit_for_bit(run: Path, reproduce: Say) -> None:
     assert out.startswith("demo again, against its recorded run\n  recorded: ")
 
 
-def test_what_is_kept_is_read_as_it_was(made: Path) -> None:
+def test_what_is_kept_is_read_as_it_was(recorded_run: Path) -> None:
     """Each number has all its digits and its error; seconds, folders and names of machines are not there."""
-    text = (made.parent / "demo.json").read_text(encoding="utf-8")
-    recorded = reference.read("demo", made.parent)
+    text = (recorded_run.parent / "demo.json").read_text(encoding="utf-8")
+    recorded = reference.read("demo", recorded_run.parent)
     assert recorded.configuration == {"finetune.steps": "150", "run.seed": "1"}
     assert recorded.inputs == {"fashion.h5": "8a3b"} and "elsewhere" not in text
     assert recorded.machine == "LibTorch 2.11.0, cpu: a processor, AVX2, ranks a unit: 1"
@@ -89,8 +89,10 @@ def test_what_is_kept_is_read_as_it_was(made: Path) -> None:
     assert all(isinstance(row[absolute], Measured) for row in addition.rows)
     cost = next(table for table in recorded.tables if table.name == "cost")
     assert "s a step" not in [column.name for column in cost.columns] and "peak MB" in text
-    reference.store(replace(recorded, name="twice"), made.parent)
-    assert (made.parent / "twice.json").read_text(encoding="utf-8") == text.replace('"demo"', '"twice"', 1)
+    reference.store(replace(recorded, name="twice"), recorded_run.parent)
+    assert (recorded_run.parent / "twice.json").read_text(encoding="utf-8") == text.replace(
+        '"demo"', '"twice"', 1
+    )
 
 
 def test_a_number_that_moved_by_many_errors_is_named(run: Path, reproduce: Say) -> None:
@@ -247,10 +249,10 @@ def test_a_missing_reference_is_refused(run: Path, reproduce: Say) -> None:
 
 
 def test_a_reference_has_a_largest_size(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    recorded_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reference, "LARGEST", 1000)
-    assert main(["record", str(made), "--as", "large", "--references", str(tmp_path)]) == 2
+    assert main(["record", str(recorded_run), "--as", "large", "--references", str(tmp_path)]) == 2
     assert "expected at most 1,000" in capsys.readouterr().err
     assert not (tmp_path / "large.json").exists()
 
@@ -369,14 +371,16 @@ def test_references_that_come_with_the_program_are_whole_and_small(name: str) ->
     assert job == "quickstart" or any(name == paper or name.startswith(f"{paper}_") for paper in known)
 
 
-def test_papers_name_the_recorded_runs_of_their_jobs(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_papers_name_the_recorded_runs_of_their_jobs(
+    recorded_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not coverage.table("tau_jp").notes or reference.of_job("tau_jp")
-    recorded = reference.read("demo", made.parent)
-    (made.parent / "of_papers").mkdir()
+    recorded = reference.read("demo", recorded_run.parent)
+    (recorded_run.parent / "of_papers").mkdir()
     for name, finished in (("tau_jp", "02"), ("tau_jp_figure3", "02"), ("tau_jp_more", "03")):
         again = replace(recorded, name=name, finished=f"2026-01-{finished}T03:09:25Z")
-        reference.store(again, made.parent / "of_papers")
-    monkeypatch.setattr(reference, "RECORDED", made.parent / "of_papers")
+        reference.store(again, recorded_run.parent / "of_papers")
+    monkeypatch.setattr(reference, "RECORDED", recorded_run.parent / "of_papers")
     command, together, later = coverage.table("tau_jp").notes
     assert "reproduce tau_jp`" in command and not coverage.table("bases").notes
     assert together.startswith("Of 2026-01-02 (revision 0123")

@@ -205,9 +205,9 @@ def test_unknown_table_and_format(run_folder: Path, capsys: pytest.CaptureFixtur
 
 
 def test_folder_or_file(run_folder: Path) -> None:
-    with Results(run_folder) as one, Results(run_folder / "results.h5") as other:
-        assert one.path == other.path
-        assert one.tasks == list(synthetic.TASKS)
+    with Results(run_folder) as by_folder, Results(run_folder / "results.h5") as by_file:
+        assert by_folder.path == by_file.path
+        assert by_folder.tasks == list(synthetic.TASKS)
 
 
 def test_fixed_length_text_reads_the_same(file: Path) -> None:

@@ -82,8 +82,8 @@ def test_sweeps(run: Run, file: h5py.File) -> None:
         curve.pivot(index="alpha", columns="task", values="accuracy")[list(synthetic.TASKS)],
         file["addition/linear/test_accuracy"][()],
     )
-    one = frame[(frame.experiment == "pair_addition") & (frame.pair == "mnist5k + letters")]
-    assert set(one.task) == {"mnist5k", "letters"}
+    of_pair = frame[(frame.experiment == "pair_addition") & (frame.pair == "mnist5k + letters")]
+    assert set(of_pair.task) == {"mnist5k", "letters"}
     control = frame[(frame.experiment == "negation") & frame.on_control & (frame.split == "test")]
     assert set(control.points) == {300}
     np.testing.assert_array_equal(
@@ -121,8 +121,8 @@ def test_dimensions_have_names(run: Run, file: h5py.File, group: str, variable: 
 def test_labels_choose(run: Run, file: h5py.File) -> None:
     data = run.data("disentanglement", "standard")
     assert data is not None and data.attrs["metric"] == "disagreement"
-    found = data.error.sel(pair="fashion + animals", alpha_1=-3.0, alpha_2=0.5)
-    assert float(found) == file["disentanglement/standard/error"][1, 0, 7]
+    cell = data.error.sel(pair="fashion + animals", alpha_1=-3.0, alpha_2=0.5)
+    assert float(cell) == file["disentanglement/standard/error"][1, 0, 7]
     kernel = run.data("ntk", "pretrained")
     assert kernel is not None and "gram" not in kernel
     assert kernel.null_share.dims == ("task", "logit", "draw")

@@ -70,11 +70,12 @@ def test_a_task_with_more_points_than_others_counts_no_more() -> None:
     """The first task, of a hundred times the points, loses as many of them as the second wins of its few."""
     first = [np.arange(10_000) >= 150, np.ones(100, dtype=bool)]
     second = [np.arange(10_000) >= 0, np.arange(100) >= 20]
-    found = differences._difference(Answers(first), Answers(second), None, None)  # type: ignore[arg-type]
-    assert found.mean == pytest.approx((0.2 - 0.015) / 2) and not found.pooled
-    z = found.mean / found.mean_error
-    assert found.p == pytest.approx(2 * stats.norm.sf(z)) and found.p < 1e-4  # McNemar's pooled: below 0
-    assert found.points_needed == pytest.approx(10_100 * ((1.96 + 0.8416) / z) ** 2, rel=1e-3)
+    difference = differences._difference(Answers(first), Answers(second), None, None)  # type: ignore[arg-type]
+    assert difference.mean == pytest.approx((0.2 - 0.015) / 2) and not difference.pooled
+    z = difference.mean / difference.mean_error
+    assert difference.p == pytest.approx(2 * stats.norm.sf(z))
+    assert difference.p < 1e-4  # McNemar's pooled: below 0
+    assert difference.points_needed == pytest.approx(10_100 * ((1.96 + 0.8416) / z) ** 2, rel=1e-3)
     even = differences._difference(Answers([first[1]]), Answers([second[1]]), None, None)  # type: ignore[arg-type]
     assert even.pooled and even.p == sampling.mcnemar(20, 0)
 
@@ -87,8 +88,8 @@ def test_no_difference_of_uneven_tasks() -> None:
 
 def test_no_number_of_points_shows_what_is_no_difference() -> None:
     assert sampling.points_needed(5, 5, 100) == np.inf and np.isnan(sampling.points_needed(0, 0, 0))
-    told = differences.Difference(np.zeros(1), np.zeros(1), True, 1.0, 100, np.inf)
-    assert told.needs == "no number"
+    difference = differences.Difference(np.zeros(1), np.zeros(1), True, 1.0, 100, np.inf)
+    assert difference.needs == "no number"
     assert differences.Difference(np.ones(1), np.ones(1), True, 0.2, 100, 1234.0).needs == "1,234 of 100"
     assert differences.Difference(np.ones(1), np.ones(1), True, 0.01, 100, 90.0).needs is None
     assert differences.Difference(np.ones(1), np.ones(1), False, np.nan).needs is None
@@ -99,13 +100,13 @@ def test_mcnemar_by_hand_and_by_bootstrap() -> None:
     rng = np.random.default_rng(0)
     first, second = np.zeros((2, 400), dtype=bool)
     first[:230], second[:200], second[230:242] = True, True, True
-    found = sampling.paired(first, second)
-    assert (found.first_only, found.second_only) == (30, 12)
-    assert found.difference == pytest.approx(18 / 400)
-    assert found.error == pytest.approx(np.sqrt(42 - 18**2 / 400) / 400)
+    comparison = sampling.paired(first, second)
+    assert (comparison.first_only, comparison.second_only) == (30, 12)
+    assert comparison.difference == pytest.approx(18 / 400)
+    assert comparison.error == pytest.approx(np.sqrt(42 - 18**2 / 400) / 400)
     drawn = rng.integers(0, 400, (4000, 400))
     resampled = first[drawn].mean(axis=1) - second[drawn].mean(axis=1)
-    assert found.error == pytest.approx(resampled.std(), rel=0.05)
+    assert comparison.error == pytest.approx(resampled.std(), rel=0.05)
     assert sampling.mcnemar(30, 12) == pytest.approx(2 * stats.binom.cdf(12, 42, 0.5))
     assert sampling.mcnemar(0, 0) == 1.0
 
@@ -131,11 +132,11 @@ def test_ratio_on_the_same_points_by_bootstrap() -> None:
 def test_bits_are_as_packed(schema2_folder: Path) -> None:
     with Run(schema2_folder) as run, h5py.File(schema2_folder / "results.h5") as file:
         for path in ("single_task/linear/accuracy", "addition/tau_jp/test_accuracy"):
-            found = run.results.correct(path)
-            assert found is not None
+            answers = run.results.correct(path)
+            assert answers is not None
             bits = np.unpackbits(file[f"correct/{path}"][()], axis=-1)
-            np.testing.assert_array_equal(found.bits, bits.astype(bool))
-            assert found.of(*[0] * (bits.ndim - 1)).mean() == file[path][(0,) * (bits.ndim - 1)]
+            np.testing.assert_array_equal(answers.bits, bits.astype(bool))
+            assert answers.of(*[0] * (bits.ndim - 1)).mean() == file[path][(0,) * (bits.ndim - 1)]
         assert run.results.correct("addition/nonsense/test_accuracy") is None
 
 
@@ -178,10 +179,10 @@ def test_other_points_are_not_paired(tmp_path: Path) -> None:
 
 def test_old_files_have_binomial_errors_and_say_so(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = accuracies.accuracies(run.results, "addition", "linear", "test_accuracy")
-        assert found is not None and found.correct is None
-        accuracy = found.value.to_numpy()
-        np.testing.assert_allclose(found.error, np.sqrt(accuracy * (1 - accuracy) / 512))
+        measured = accuracies.accuracies(run.results, "addition", "linear", "test_accuracy")
+        assert measured is not None and measured.correct is None
+        accuracy = measured.value.to_numpy()
+        np.testing.assert_allclose(measured.error, np.sqrt(accuracy * (1 - accuracy) / 512))
         lacking = {lack.path: lack for lack in run.missing}
     for path in (
         "/correct/single_task/R/accuracy",

@@ -21,7 +21,7 @@ from taugrid_analysis.page.table import Column, Table
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Three runs: one at known accuracies, one fine-tuned to 0.1 more, one that fine-tuning harms."""
     folder = tmp_path_factory.mktemp("seeds")
-    found = []
+    folders = []
     for number, single in enumerate((0.7, 0.8, 0.3)):
         path = folder / str(number) / "results.h5"
         path.parent.mkdir()
@@ -31,8 +31,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             file["single_task/standard/accuracy"][...] = single
             file["addition/standard/absolute"][...] = 0.55
             file["provenance"].attrs["seed"] = number
-        found.append(path.parent)
-    return found
+        folders.append(path.parent)
+    return folders
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[list[dict[str, str]]]:
@@ -77,7 +77,7 @@ def test_the_spread_is_split(shared: bool, tmp_path: Path, capsys: pytest.Captur
     rows = [np.arange(400) + (0 if shared else 400 * seed) for seed in range(3)]
     levels = np.array([[0.8, 0.7, 0.6, 0.5], [0.85, 0.75, 0.65, 0.55], [0.75, 0.65, 0.55, 0.45]])
     runs = [drawn(tmp_path / str(seed), np.tile(rows[seed], (4, 1)), levels[seed], seed) for seed in range(3)]
-    found = {
+    single = {
         row["seed"]: float(row["single"])
         for row in printed(capsys, *runs)[0]
         if row["regime"] == "standard" and row["single"]
@@ -85,9 +85,9 @@ def test_the_spread_is_split(shared: bool, tmp_path: Path, capsys: pytest.Captur
     deviation = levels.mean(axis=1).std(ddof=1)
     errors = np.sqrt((levels * (1 - levels) / 400).sum(axis=1)) / 4
     sampling = 0.0 if shared else np.sqrt((errors**2).mean())
-    assert found["deviation"] == pytest.approx(deviation)
-    assert found["… sampling"] == pytest.approx(sampling)
-    assert found["… training"] == pytest.approx(np.sqrt(deviation**2 - sampling**2))
+    assert single["deviation"] == pytest.approx(deviation)
+    assert single["… sampling"] == pytest.approx(sampling)
+    assert single["… training"] == pytest.approx(np.sqrt(deviation**2 - sampling**2))
 
 
 def test_forms_of_the_penalty_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,12 +97,12 @@ def test_forms_of_the_penalty_stand_side_by_side(tmp_path: Path, capsys: pytest.
         regimes = ("linear", "tau_jp")
         path = synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS, regimes=regimes, schema=2)
         with h5py.File(path, "a") as file:
-            told = file["training/tau_jp"].attrs
-            told["penalty_form"], told["penalty_others"], told["penalty_weight"] = form, others, 0.1
+            attrs = file["training/tau_jp"].attrs
+            attrs["penalty_form"], attrs["penalty_others"], attrs["penalty_weight"] = form, others, 0.1
     tables = printed(capsys, tmp_path / "squared", tmp_path / "norm")
     forms = next(table for table in tables if "others" in table[0])
-    told = [(row["run"], row["regime"], row["penalty"], row["others"]) for row in forms]
-    assert told == [
+    shown = [(row["run"], row["regime"], row["penalty"], row["others"]) for row in forms]
+    assert shown == [
         ("squared", "linear", "none", ""),
         ("squared", "tau_jp", "‖Jτ‖²", "sum"),
         ("norm", "linear", "none", ""),
@@ -112,8 +112,8 @@ def test_forms_of_the_penalty_stand_side_by_side(tmp_path: Path, capsys: pytest.
     assert [row["λ"] for row in forms] == ["nan", "0.1", "nan", "0.1"]
     with h5py.File(tmp_path / "norm" / "results.h5") as file:
         sums = file["addition/tau_jp"]
-        one = list(sums["alpha"]).index(1.0)
-        validation = sums["validation_accuracy"][one].mean()
+        place = list(sums["alpha"]).index(1.0)
+        validation = sums["validation_accuracy"][place].mean()
     assert float(forms[-1]["validation"]) == pytest.approx(validation, abs=1e-4)
     kinds = {row["penalty"] for row in tables[0] if row["regime"] == "tau_jp"}
     assert kinds == {"‖Jτ‖², sum, λ 0.1", "‖Jτ‖, mean, λ 0.1"}  # no mean over both
@@ -166,11 +166,9 @@ def test_predictors_of_several_seeds(tmp_path: Path, capsys: pytest.CaptureFixtu
         with h5py.File(path, "a") as file:
             group = file["pair_addition/linear/normalized"]
             group[...] = group[()] if seed == 0 else 2 - group[()]
-    found = printed(capsys, tmp_path / "0", tmp_path / "1")[-1]
+    rows = printed(capsys, tmp_path / "0", tmp_path / "1")[-1]
     row = next(
-        row
-        for row in found
-        if (row["regime"], row["outcome"], row["predictor"]) == ("linear", "tuned", "τJp")
+        row for row in rows if (row["regime"], row["outcome"], row["predictor"]) == ("linear", "tuned", "τJp")
     )
     assert (float(row["seed 0"]), float(row["seed 1"]), float(row["mean"])) == pytest.approx((-1, 1, 0))
     assert row["same sign"] == "1 of 2" and float(row["largest p of the best"]) > 0
@@ -216,16 +214,16 @@ def test_any_table_is_averaged_over_seeds(two: list[Path], capsys: pytest.Captur
 
 def test_a_choice_is_no_part_of_a_rows_name() -> None:
     columns = [Column("k"), Column("value")]
-    made = [
+    tables = [
         Table("t", "T", columns, [["6 *", 1.0], ["2", 2.0]]),
         Table("t", "T", columns, [["6", 3.0], ["2 *", 2.0]]),
     ]
-    assert over_seeds.mean(made, ["0", "1"]).rows == [["6 * / 6", 2.0], ["2 / 2 *", 2.0]]
+    assert over_seeds.mean(tables, ["0", "1"]).rows == [["6 * / 6", 2.0], ["2 / 2 *", 2.0]]
 
 
 def test_numbers_that_rounding_alone_parts_have_no_error() -> None:
-    made = [Table("t", "T", [Column("value")], [[value]]) for value in (0.1 + 0.2, 0.3)]
-    (value,) = over_seeds.mean(made, ["0", "1"]).rows[0]
+    tables = [Table("t", "T", [Column("value")], [[value]]) for value in (0.1 + 0.2, 0.3)]
+    (value,) = over_seeds.mean(tables, ["0", "1"]).rows[0]
     assert isinstance(value, float) and not isinstance(value, Measured) and value == pytest.approx(0.3)
 
 
@@ -238,13 +236,13 @@ def test_a_run_without_its_configuration_has_no_mean(
 
 
 def test_rows_that_a_seed_lacks_are_counted(two: list[Path]) -> None:
-    made = [
+    tables = [
         Table("t", "T", [Column("method"), Column("value")], [["ties", 1.0], ["mean", 2.0]]),
         Table("t", "T", [Column("method"), Column("value")], [["mean", 4.0], ["dare", 3.0], ["ties", 1.0]]),
     ]
-    found = over_seeds.mean(made, ["0", "1"])
-    assert found.rows == [["ties", 1.0], ["mean", 3.0]] and found.rows[1][1].error == 1.0
-    assert "1 further rows are not there in every seed" in found.notes[-1]
+    mean = over_seeds.mean(tables, ["0", "1"])
+    assert mean.rows == [["ties", 1.0], ["mean", 3.0]] and mean.rows[1][1].error == 1.0
+    assert "1 further rows are not there in every seed" in mean.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -260,5 +258,5 @@ def test_what_is_no_mean_over_seeds_is_refused(
 ) -> None:
     second = two[0] if more is None else configured(two[1], 1, more)
     assert main(["seeds", str(two[0]), str(second), *words]) == 2
-    told = capsys.readouterr().err
-    assert said in told and told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert said in message and message.count("\n") == 1

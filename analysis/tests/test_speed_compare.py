@@ -123,8 +123,8 @@ def test_a_cpu_time_of_0_is_no_division(
     whole = recorded_bench.folder(tmp_path / "whole", BEFORE)
     for quantity in ("seconds", "throughput"):
         path = tmp_path / f"{quantity}.toml"
-        made = ["--write-references", str(path), "--time", "cpu", "--quantity", quantity]
-        assert main(["check", str(whole), *made]) == 0
+        options = ["--write-references", str(path), "--time", "cpu", "--quantity", quantity]
+        assert main(["check", str(whole), *options]) == 0
         assert main(["check", str(sides[0]), "--references", str(path)]) == 1
         assert "forward suspicious" in capsys.readouterr().out
 
@@ -145,18 +145,18 @@ def test_wrong_results_fail_before_any_time(tmp_path: Path, capsys: pytest.Captu
 
 def test_cases_of_one_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = recorded_bench.write(tmp_path / "both.json")
-    one = recorded_bench.write(tmp_path / "one.json", cases=["forward"])
-    rows, said = compared(capsys, 1, both, one)
+    forward_only = recorded_bench.write(tmp_path / "one.json", cases=["forward"])
+    rows, said = compared(capsys, 1, both, forward_only)
     assert list(rows) == ["step/standard", "forward"] and "FAILED: step/standard lost" in said
     assert (
         rows["step/standard"]["verdict"] == "lost" and "one.json; --common" in rows["step/standard"]["note"]
     )
-    rows, _ = compared(capsys, 0, one, both)
+    rows, _ = compared(capsys, 0, forward_only, both)
     assert rows["step/standard"]["verdict"] == "new" and "one.json" in rows["step/standard"]["note"]
-    for sides in ((both, one), (one, both)):
+    for sides in ((both, forward_only), (forward_only, both)):
         assert list(compared(capsys, 0, *sides, "--common")[0]) == ["forward"]
     other = recorded_bench.write(tmp_path / "other.json", cases=["step/standard"])
-    assert main(["compare", str(one), str(other)]) == 2
+    assert main(["compare", str(forward_only), str(other)]) == 2
     assert "no case in common" in capsys.readouterr().err
 
 

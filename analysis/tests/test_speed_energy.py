@@ -49,13 +49,13 @@ def counted(tmp_path: Path) -> Path:
 def asked(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[tuple[list[dict[str, str]], str]]:
     """Returns each table's rows, and its notes."""
     assert main(["energy", *map(str, arguments), "--format", "csv"]) == 0
-    found = []
+    tables = []
     for block in capsys.readouterr().out.strip().split("\n\n"):
         lines = block.splitlines()
         body = [line for line in lines if not line.startswith("#")]
         notes = "\n".join(line for line in lines if line.startswith("#"))
-        found.append((list(csv.DictReader(io.StringIO("\n".join(body)))), notes))
-    return found
+        tables.append((list(csv.DictReader(io.StringIO("\n".join(body)))), notes))
+    return tables
 
 
 @pytest.fixture

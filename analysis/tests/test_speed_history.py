@@ -116,15 +116,15 @@ def test_strong_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_strong_scaling_refuses_another_configuration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one, two = run(tmp_path / "one", 1, 20), run(tmp_path / "two", 2, 20, steps=18)
-    assert main(["scaling", str(one), str(two)]) == 2
+    first, second = run(tmp_path / "one", 1, 20), run(tmp_path / "two", 2, 20, steps=18)
+    assert main(["scaling", str(first), str(second)]) == 2
     assert "two: differs from" in (said := capsys.readouterr().err) and "in finetune.steps; expected" in said
-    (two / "config.toml").unlink()
-    assert "no config.toml beside some" in rows_of(capsys, "scaling", one, two)[1]
-    assert main(["scaling", str(one), str(one)]) == 2
+    (second / "config.toml").unlink()
+    assert "no config.toml beside some" in rows_of(capsys, "scaling", first, second)[1]
+    assert main(["scaling", str(first), str(first)]) == 2
     assert "all runs have 1 ranks" in capsys.readouterr().err
-    three = run(tmp_path / "three", 2, 20, "abcd")
-    assert main(["scaling", str(one), str(three)]) == 2
+    third = run(tmp_path / "three", 2, 20, "abcd")
+    assert main(["scaling", str(first), str(third)]) == 2
     assert "in units" in capsys.readouterr().err
 
 
@@ -156,11 +156,11 @@ def test_weak_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_interrupted_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = run(tmp_path / "one", 1, 20), run(tmp_path / "two", 2, 20)
-    with h5py.File(two / "results.h5", "a") as file:
+    first, second = run(tmp_path / "one", 1, 20), run(tmp_path / "two", 2, 20)
+    with h5py.File(second / "results.h5", "a") as file:
         file.attrs["finished_utc"] = "2026-01-02T05:04:05Z"
-    assert "two: wall time is 90.0 times the longest" in rows_of(capsys, "scaling", one, two)[1]
-    with h5py.File(two / "results.h5", "a") as file:
+    assert "two: wall time is 90.0 times the longest" in rows_of(capsys, "scaling", first, second)[1]
+    with h5py.File(second / "results.h5", "a") as file:
         file.attrs["finished_utc"] = "2026-01-01T05:04:05Z"
-    assert main(["scaling", str(one), str(two)]) == 2
+    assert main(["scaling", str(first), str(second)]) == 2
     assert "finished before it started" in capsys.readouterr().err

@@ -47,32 +47,32 @@ def slower(sides: Sides, clock: str, factor: float = 1.0, machine: float = 1.0) 
 @pytest.mark.parametrize("clock", ["wall", "cpu"])
 @pytest.mark.parametrize(("calls", "stride"), [(3, 1), (3, 3), (5, 1), (5, 2), (8, 1)])
 def test_unchanged_code_is_called_slower_in_few_comparisons(calls: int, stride: int, clock: str) -> None:
-    found = [bool(slower(sides, clock)) for sides in in_turn(calls, stride)]
-    assert len(found) >= 80
-    assert np.mean(found) <= FALSE_ALARMS
+    alarms = [bool(slower(sides, clock)) for sides in in_turn(calls, stride)]
+    assert len(alarms) >= 80
+    assert np.mean(alarms) <= FALSE_ALARMS
 
 
 @pytest.mark.parametrize("calls", FOUND)
 def test_a_planted_slow_down_is_found(calls: int) -> None:
     every = list(in_turn(calls))
-    found = [slower(sides, "cpu", PLANTED) for sides in every]
+    slower_cases = [slower(sides, "cpu", PLANTED) for sides in every]
     cases = recorded_bench.many()[0].cases
-    assert sum(map(len, found)) >= FOUND[calls] * len(every) * len(cases)
-    assert np.mean([bool(some) for some in found]) >= SEEN[calls]
+    assert sum(map(len, slower_cases)) >= FOUND[calls] * len(every) * len(cases)
+    assert np.mean([bool(some) for some in slower_cases]) >= SEEN[calls]
 
 
 @pytest.mark.parametrize("clock", ["wall", "cpu"])
 def test_one_call_a_side_says_at_most_unclear(clock: str) -> None:
     """Neighbours in time, a slow-down of half as much again among them."""
-    found: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
     for number in range(len(recorded_bench.many()) - 2):
         for calls in (1, 2):
             after = recorded_bench.of_many(range(number + 1, number + 2), 1.5)
-            made = lines(recorded_bench.of_many(range(number, number + calls)), after, Rule(clock=clock))
-            assert all(line.p is None and line.interval is None for line in made)
-            found.update(line.verdict for line in made)
-            assert all("needs 3 calls a side" in line.note for line in made if line.verdict == "unclear")
-    assert set(found) == {"same", "unclear"} and found["unclear"] > found["same"]
+            compared = lines(recorded_bench.of_many(range(number, number + calls)), after, Rule(clock=clock))
+            assert all(line.p is None and line.interval is None for line in compared)
+            verdicts.update(line.verdict for line in compared)
+            assert all("needs 3 calls a side" in line.note for line in compared if line.verdict == "unclear")
+    assert set(verdicts) == {"same", "unclear"} and verdicts["unclear"] > verdicts["same"]
 
 
 @pytest.mark.parametrize("clock", ["wall", "cpu"])
@@ -91,23 +91,23 @@ def test_against_a_reference(case: str) -> None:
     known = [values for values in every if values is not None]
     reference = Reference(case, 1, "seconds", noise.middle(known), slower=0.10, faster=0.25, time="cpu")
     for factor, calls, least, most in ((1.0, 3, 0.0, 0.03), (1.25, 5, 0.95, 1.0), (1.5, 1, 0.0, 0.0)):
-        found = []
+        verdicts = []
         for start in range(len(known) - calls + 1):
             some = [factor * values for values in known[start : start + calls]]
-            found.append(check.judge(reference, noise.middle(some), noise.interval(some)))
-        assert least <= found.count("slower") / len(found) <= most
+            verdicts.append(check.judge(reference, noise.middle(some), noise.interval(some)))
+        assert least <= verdicts.count("slower") / len(verdicts) <= most
 
 
 def test_difference_is_students() -> None:
     rng = np.random.default_rng(0)
     first, second = [rng.lognormal(size=(count, 7)) for count in (4, 3)]
-    found = noise.difference(list(first), list(second))
+    difference = noise.difference(list(first), list(second))
     logs = [np.log(np.median(side, axis=1)) for side in (first, second)]
     expected = stats.ttest_ind(logs[1], logs[0])
     low, high = expected.confidence_interval(LEVEL)
-    assert found.p == pytest.approx(expected.pvalue)
-    assert found.interval == pytest.approx((np.exp(low), np.exp(high)))
-    assert found.ratio == pytest.approx(np.exp(logs[1].mean() - logs[0].mean()))
+    assert difference.p == pytest.approx(expected.pvalue)
+    assert difference.interval == pytest.approx((np.exp(low), np.exp(high)))
+    assert difference.ratio == pytest.approx(np.exp(logs[1].mean() - logs[0].mean()))
     alone = stats.t.interval(LEVEL, 3, logs[0].mean(), stats.sem(logs[0]))
     assert noise.interval(list(first)) == pytest.approx(tuple(np.exp(alone)))
 

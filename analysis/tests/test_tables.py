@@ -45,25 +45,25 @@ def only(capsys: pytest.CaptureFixture[str], run: Path, name: str) -> list[dict[
 
 
 def test_addition(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = {row["regime"]: row for row in only(capsys, run_folder, "addition")}
-    assert list(found) == ["pretrained", "standard", "linear"]
+    by_regime = {row["regime"]: row for row in only(capsys, run_folder, "addition")}
+    assert list(by_regime) == ["pretrained", "standard", "linear"]
     with h5py.File(run_folder / "results.h5") as file:
         for regime in ("standard", "linear"):
             group = file[f"addition/{regime}"]
-            assert float(found[regime]["alpha"]) == group["chosen_alpha"][()]
+            assert float(by_regime[regime]["alpha"]) == group["chosen_alpha"][()]
             for name in ("absolute", "normalized", "one_shot_absolute", "one_shot_normalized"):
-                assert float(found[regime][name]) == group[name][()]
+                assert float(by_regime[regime][name]) == group[name][()]
         start = file["single_task/pretrained/accuracy"][()].mean()
-    assert float(found["pretrained"]["absolute"]) == pytest.approx(start, rel=1e-15)
+    assert float(by_regime["pretrained"]["absolute"]) == pytest.approx(start, rel=1e-15)
 
 
 def test_single_task(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = only(capsys, run_folder, "single_task")
-    assert [row["task"] for row in found] == [*synthetic.TASKS, "mean"]
+    printed_rows = only(capsys, run_folder, "single_task")
+    assert [row["task"] for row in printed_rows] == [*synthetic.TASKS, "mean"]
     with h5py.File(run_folder / "results.h5") as file:
         for regime in ("pretrained", "standard", "linear"):
             stored = file[f"single_task/{regime}/accuracy"][()]
-            assert [float(row[regime]) for row in found[:-1]] == stored.tolist()
+            assert [float(row[regime]) for row in printed_rows[:-1]] == stored.tolist()
 
 
 def test_xi(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,17 +90,17 @@ def test_smoothness_and_vectors(run_folder: Path, capsys: pytest.CaptureFixture[
 
 
 def test_signs_and_masks(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = only(capsys, run_folder, "sign_conflict")
+    printed_rows = only(capsys, run_folder, "sign_conflict")
     with h5py.File(run_folder / "results.h5") as file:
         upper = np.triu_indices(len(synthetic.TASKS), 1)
-        for row in found:
+        for row in printed_rows:
             group = file[f"similarity/{row['regime']}"]
             conflict, overlap = group["sign_conflict"][()][upper], group["mask_overlap"][()][upper]
             assert float(row["sign conflict"]) == pytest.approx(conflict.mean())
             assert float(row["mask overlap"]) == pytest.approx(overlap.mean())
             assert float(row["by chance"]) == pytest.approx(0.2 / 1.8)  # d/(2 − d)
             assert float(row["corr. with cosine"]) == pytest.approx(1)
-    assert [row["regime"] for row in found] == ["standard", "linear"]
+    assert [row["regime"] for row in printed_rows] == ["standard", "linear"]
 
 
 def test_choices_and_costs_of_merges(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,21 +111,21 @@ def test_choices_and_costs_of_merges(run_folder: Path, capsys: pytest.CaptureFix
         assert float(row["seconds"]) == 0.5 * (place + 1) and float(row["inputs"]) == 0
     assert [row["choice"] for row in chosen] == ["ties", "ties_sum"] * 2
     with h5py.File(run_folder / "results.h5") as file:
-        own = file["single_task/standard/accuracy"][()].mean()
-    assert float(chosen[0]["range"]) == pytest.approx(0.05 * own)
-    assert float(chosen[1]["− first"]) == pytest.approx(0.05 * own) and chosen[1]["range"] == ""
+        single = file["single_task/standard/accuracy"][()].mean()
+    assert float(chosen[0]["range"]) == pytest.approx(0.05 * single)
+    assert float(chosen[1]["− first"]) == pytest.approx(0.05 * single) and chosen[1]["range"] == ""
 
 
 def test_choices_at_the_end_of_what_was_tried(run_folder: Path) -> None:
     """The synthetic merges have 1 and 2, and choose 2."""
-    told = next(note for note in merging(Run(run_folder)).notes if note.startswith("The largest α"))
+    note = next(note for note in merging(Run(run_folder)).notes if note.startswith("The largest α"))
     assert all(
-        f"{name} {regime}" in told for name in synthetic_edits.MERGES for regime in ("standard", "linear")
+        f"{name} {regime}" in note for name in synthetic_edits.MERGES for regime in ("standard", "linear")
     )
-    tried, one = xr.DataArray([0.5, 1.0], dims="alpha"), xr.DataArray([1.0], dims="alpha")
+    tried, single = xr.DataArray([0.5, 1.0], dims="alpha"), xr.DataArray([1.0], dims="alpha")
     within, at_end = (xr.Dataset({"alpha": tried, "coefficient": alpha}) for alpha in (0.5, 1.0))
     several = xr.Dataset({"alpha": tried, "coefficient": ("set", [0.5, 1.0, np.nan])})
-    alone = xr.Dataset({"alpha": one, "coefficient": 1.0})
+    alone = xr.Dataset({"alpha": single, "coefficient": 1.0})
     assert largest_tried({"a": within, "b": alone}) == []
     assert largest_tried({"a": within, "b": at_end, "c": several}) == [
         "The largest α that was tried was chosen, of b, c (1 of 2)."
@@ -133,13 +133,13 @@ def test_choices_at_the_end_of_what_was_tried(run_folder: Path) -> None:
 
 
 def test_every_pair(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = only(capsys, run_folder, "pairs")
-    assert len(found) == 28 and found[0]["pair"] == "fashion + mnist5k"
+    printed_rows = only(capsys, run_folder, "pairs")
+    assert len(printed_rows) == 28 and printed_rows[0]["pair"] == "fashion + mnist5k"
     with h5py.File(run_folder / "results.h5") as file:
         error = file["disentanglement/standard/error"][()]
     place = 8  # α = 1 on [−3, 3] in steps of ½
     np.testing.assert_allclose(
-        [float(row["standard ξ(1,1)"]) for row in found], error[:, place, place], rtol=1e-14
+        [float(row["standard ξ(1,1)"]) for row in printed_rows], error[:, place, place], rtol=1e-14
     )
 
 
@@ -168,9 +168,9 @@ def test_errors_stand_beside_their_numbers() -> None:
     table = Table("t", "Title", columns, rows)
     assert [row[1] for row in table.shown()] == ["71.5 ± 0.5", "50.0", "90.0"]
     assert table.numeric() == [False, True]
-    found = list(csv.reader(io.StringIO(as_csv(table))))[1:]
-    assert found[0] == ["a", "accuracy", "accuracy error"]
-    assert [row[1:] for row in found[1:]] == [["0.7151", "0.0052"], ["0.5", ""], ["0.9", ""]]
+    read_back = list(csv.reader(io.StringIO(as_csv(table))))[1:]
+    assert read_back[0] == ["a", "accuracy", "accuracy error"]
+    assert [row[1:] for row in read_back[1:]] == [["0.7151", "0.0052"], ["0.5", ""], ["0.9", ""]]
     assert "71.5 ± 0.5" in as_markdown(table)
     assert columns[1].show(Measured(0.9, 0.00002)) == "90.0 ± 0.002"  # never "± 0.0"
 
@@ -265,9 +265,9 @@ def test_absent_group_costs_its_own_tables_only(
         regimes=("standard", "posthoc", "linear"),
     )
     with Run(tmp_path) as run:
-        found = {table.name for table in all_tables(run)}
-    assert found == {name for name, needs in TABLES.items() if group not in needs}
-    assert "differences" not in found or group not in ("addition", "single_task")
+        names = {table.name for table in all_tables(run)}
+    assert names == {name for name, needs in TABLES.items() if group not in needs}
+    assert "differences" not in names or group not in ("addition", "single_task")
     printed(capsys, "show", tmp_path)
 
 
@@ -319,20 +319,22 @@ def test_natural_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         cosine = np.where(kinds[:, None] == kinds[None, :], 0.3, 0.0) + noise + noise.T
         np.fill_diagonal(cosine, 1)
         file[f"similarity/{regime}/cosine"][...] = cosine
-    found = {row["group"]: row for row in only(capsys, folder, "groups") if row["regime"] == regime}
-    own = kinds == "a"
-    inside = cosine[np.ix_(own, own)][np.triu_indices(own.sum(), 1)].mean()
-    assert float(found["a"]["within"]) == pytest.approx(inside)
-    assert float(found["a"]["to other groups"]) == pytest.approx(cosine[np.ix_(own, ~own)].mean())
-    assert int(found["none"]["tasks"]) == (kinds == "").sum() and int(found["all"]["tasks"]) == tasks
+    by_group = {row["group"]: row for row in only(capsys, folder, "groups") if row["regime"] == regime}
+    in_group = kinds == "a"
+    inside = cosine[np.ix_(in_group, in_group)][np.triu_indices(in_group.sum(), 1)].mean()
+    assert float(by_group["a"]["within"]) == pytest.approx(inside)
+    assert float(by_group["a"]["to other groups"]) == pytest.approx(
+        cosine[np.ix_(in_group, ~in_group)].mean()
+    )
+    assert int(by_group["none"]["tasks"]) == (kinds == "").sum() and int(by_group["all"]["tasks"]) == tasks
     with Run(folder) as run:
         picture = similarity_figures.grouped(run)
         assert picture is not None
-        axes = next(one for one in picture.axes if one.get_title().startswith(f"{regime}:"))
+        axes = next(panel for panel in picture.axes if panel.get_title().startswith(f"{regime}:"))
         shown = [tick.get_text() for tick in axes.get_xticklabels()]
         ordered = [named[run.results.tasks.index(name)] for name in shown]
         assert sorted(shown) == sorted(run.results.tasks)
-        assert sum(one != other for one, other in itertools.pairwise(ordered)) == len(set(ordered)) - 1
+        assert sum(before != after for before, after in itertools.pairwise(ordered)) == len(set(ordered)) - 1
         colours = {kind: tick.get_color() for kind, tick in zip(ordered, axes.get_xticklabels(), strict=True)}
         assert len(set(colours.values())) == len(colours)
         assert (
@@ -343,13 +345,13 @@ def test_natural_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_the_adjusted_rand_index() -> None:
     """The index is that of the definition by pairs, and about 0 for random labels."""
-    one, other = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 2, 2])
+    first, second = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 2, 2])
     pairs = np.triu_indices(6, 1)
-    alike = [labels[pairs[0]] == labels[pairs[1]] for labels in (one, other)]
+    alike = [labels[pairs[0]] == labels[pairs[1]] for labels in (first, second)]
     both, a, b, every = (alike[0] & alike[1]).sum(), alike[0].sum(), alike[1].sum(), 15
     expected = (both - a * b / every) / ((a + b) / 2 - a * b / every)
-    assert means.rand_index(one, other) == pytest.approx(expected)
-    assert means.rand_index(one, 1 - one) == 1
+    assert means.rand_index(first, second) == pytest.approx(expected)
+    assert means.rand_index(first, 1 - first) == 1
     rng = np.random.default_rng(1)
     drawn = [means.rand_index(*rng.integers(0, 4, (2, 40))) for _ in range(200)]
     assert abs(np.mean(drawn)) < 0.02

@@ -303,7 +303,7 @@ def measure(
         )
         return {"ours": ours, "theirs": theirs, "ratio": theirs / ours}
 
-    def own() -> dict:
+    def own_cases() -> dict:
         rows = run_bench(program, folder, OWN, 10)
         of_limits = []
         for limit in LIMITS:
@@ -319,7 +319,7 @@ def measure(
             pair.ratios.append(numbers["ratio"])
         if not limits:
             continue
-        numbers = journal.once(limits_of(turn), own)
+        numbers = journal.once(limits_of(turn), own_cases)
         for limit, ratio in zip(LIMITS, numbers["limits"], strict=True):
             limit.ratios.append(ratio)
         for case, share in numbers["shares"].items():

@@ -94,6 +94,6 @@ def run(options: argparse.Namespace) -> None:
 
         weights.prepare(options, say)
     else:
-        from pictures import own
+        from pictures import own as own_pictures
 
-        say(own.prepare(options))
+        say(own_pictures.prepare(options))

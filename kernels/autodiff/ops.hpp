@@ -25,7 +25,7 @@ struct BatchStatistics {
   /// calls it equally often, also one without a sample.
   std::function<void(at::Tensor&)> sum_over_ranks;
   /// Mean and unbiased variance [channels] of each batch norm, in the order in which they ran.
-  std::vector<at::Tensor> found;
+  std::vector<at::Tensor> moments;
 };
 
 /// Sequences of tokens, each behind its own beginning, as a tree over places that have a softmax each: edge e

@@ -70,14 +70,14 @@ struct LinearityRun : Vit {
   }
 
   void compute(const comm::Runtime& runtime) {
-    found.clear();
+    pair_files.clear();
     for (const auto& unit : units) {
       std::filesystem::remove(folder.path() / "points-0.safetensors");  // of a longer run before
       schedule::UnitContext context{runtime.world(), runtime.stop(), folder.path(),
                                     [](double, std::string_view) {}};
       auto file = unit.compute(context);
       folder.commit(unit.key, file);
-      if (file.tensors.contains("cosine")) found.push_back(std::move(file));
+      if (file.tensors.contains("cosine")) pair_files.push_back(std::move(file));
     }
   }
 
@@ -86,7 +86,7 @@ struct LinearityRun : Vit {
   schedule::RunFolder folder;
   std::unique_ptr<experiments::Experiment> experiment;
   std::vector<schedule::WorkUnit> units;
-  std::vector<store::TensorFile> found;  // of each pair
+  std::vector<store::TensorFile> pair_files;  // of each pair
 };
 
 /// Mean cosine of the encoder's output of the first pair at its middle coefficient, from whole outputs.
@@ -119,12 +119,12 @@ Work linearity(const Fixture& x, std::int64_t n) {
   work.unit = "passes";
   work.tolerance = 1e-5;
   work.error = [run] {
-    const auto ours = run->found.front().tensors.at("cosine").select(-3, -1).select(-2, 1).select(-1, 0);
+    const auto ours = run->pair_files.front().tensors.at("cosine").select(-3, -1).select(-2, 1).select(-1, 0);
     return std::abs(ours.item<double>() - mean_cosine(*run));
   };
   work.last = [run] {
     std::vector<at::Tensor> cosine;
-    for (const auto& pair : run->found) cosine.push_back(pair.tensors.at("cosine").select(-1, 0));
+    for (const auto& pair : run->pair_files) cosine.push_back(pair.tensors.at("cosine").select(-1, 0));
     return at::stack(cosine).view({vit_pairs, vit_layers + 2, -1});
   };
   work.results = [run, last = work.last, compute = work.run] {

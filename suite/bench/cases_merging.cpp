@@ -89,8 +89,8 @@ struct MergingRun {
   std::shared_ptr<const merging::Method> method;
   std::vector<std::size_t> all;
   std::vector<at::Tensor> vectors;
-  store::TensorFile found;  // of a part
-  merging::MergeResult made;
+  store::TensorFile part_file;  // of a part
+  merging::MergeResult merge_result;
 };
 
 Work fisher(const Fixture& x) {
@@ -100,7 +100,7 @@ Work fisher(const Fixture& x) {
   Work work;
   work.run = [&x, run] {
     auto context = run->context(x);
-    run->found = run->method->part({run->study, merged_regime, 0}, context);
+    run->part_file = run->method->part({run->study, merged_regime, 0}, context);
   };
   work.flops = n * (f + classes * (2 * f + 2 * p));
   work.bytes = 8 * p;
@@ -121,12 +121,12 @@ Work fisher(const Fixture& x) {
         sum.add_(at_point.gradient.square(), std::exp(at_point.value) / merged_batch);
       }
     }
-    const auto diagonal = run->found.tensors.at("fisher").to(sum.device(), at::kDouble);
+    const auto diagonal = run->part_file.tensors.at("fisher").to(sum.device(), at::kDouble);
     return relative(diagonal, sum);
   };
   work.results = [&x, run] {
     const auto& layout = x.encoder().layout();
-    const auto views = layout.parameter_views(run->found.tensors.at("fisher"));
+    const auto views = layout.parameter_views(run->part_file.tensors.at("fisher"));
     store::TensorFile file;
     for (std::size_t i = 0; i < views.size(); ++i)
       file.tensors["fisher/" + layout.parameters()[i].name] = views[i];
@@ -163,7 +163,7 @@ Work regmean(const Fixture& x) {
   Work work;
   work.run = [&x, run] {
     auto context = run->context(x);
-    run->found = run->method->part({run->study, merged_regime, 0}, context);
+    run->part_file = run->method->part({run->study, merged_regime, 0}, context);
   };
   work.flops = batch * x.forward_flops() + whole_grams(x, *run).second;
   work.bytes = 4 * static_cast<double>(x.theta0().numel());
@@ -174,7 +174,7 @@ Work regmean(const Fixture& x) {
     double worst = 0;
     std::size_t seen = 0;
     const auto expected = whole_grams(x, *run).first;
-    for (const auto& [name, gram] : run->found.tensors) {
+    for (const auto& [name, gram] : run->part_file.tensors) {
       if (!name.starts_with("gram.")) continue;
       worst = std::max(worst, relative(gram, expected.at(name).cpu()));
       ++seen;
@@ -270,11 +270,11 @@ Work adamerging(const Fixture& x) {
   Work work;
   work.run = [&x, run] {
     auto context = run->context(x);
-    run->made = run->method->merge({run->study, merged_regime, run->all}, {}, context);
+    run->merge_result = run->method->merge({run->study, merged_regime, run->all}, {}, context);
   };
   count_passes(x, work, *run);
   work.error = [&x, run] {
-    const auto entropy = run->made.more.at("entropy");
+    const auto entropy = run->merge_result.more.at("entropy");
     const double first = entropy[0].item<double>(), expected = exact_entropy(x, *run);
     const bool falls = entropy[-1].item<double>() < first;
     return falls ? std::abs(first - expected) / expected : 1.0;

@@ -125,7 +125,7 @@ struct OutOfCore {
   config::Config config;
   study::Study study;
   std::vector<std::size_t> all;
-  at::Tensor found, in_core;
+  at::Tensor out_of_core, in_core;
 };
 
 Work gram(const Fixture& x, const Size& size) {
@@ -148,7 +148,7 @@ Work gram(const Fixture& x, const Size& size) {
     const double read = x.fastest(size.large ? 1 : 3, [&] { read_all(x, state->many.files); });
     work.bound = kernel > read ? Bound{kernel, "in core"} : Bound{read, "read"};
   }
-  work.run = [state, &x] { state->found = state->study.vectors.gram(x.world(), regime, state->all); };
+  work.run = [state, &x] { state->out_of_core = state->study.vectors.gram(x.world(), regime, state->all); };
   work.flops = static_cast<double>(count * (count + 1) * length);
   work.bytes = 4.0 * static_cast<double>(count * length);
   work.items = static_cast<double>(length);
@@ -161,8 +161,8 @@ Work gram(const Fixture& x, const Size& size) {
           return state->study.vectors.vector(regime, static_cast<std::size_t>(t)).to(at::kDouble);
         };
         const double expected = of(i).dot(of(j)).item<double>();
-        const auto norm = (state->found[i][i] * state->found[j][j]).sqrt().item<double>();
-        return std::abs(state->found[i][j].item<double>() - expected) / norm;
+        const auto norm = (state->out_of_core[i][i] * state->out_of_core[j][j]).sqrt().item<double>();
+        return std::abs(state->out_of_core[i][j].item<double>() - expected) / norm;
       };
       return std::max({entry(0, 0), entry(1, count - 1), entry(count - 1, count - 1)});
     };
@@ -170,7 +170,7 @@ Work gram(const Fixture& x, const Size& size) {
     const bool on_host = state->study.device.is_cpu();
     work.tolerance = on_host ? 0 : 1e-12;  // bitwise there; a device adds up each stretch by itself
     work.error = [state, on_host] {
-      const auto& [matrix, expected] = std::tie(state->found, state->in_core);
+      const auto& [matrix, expected] = std::tie(state->out_of_core, state->in_core);
       if (on_host) return at::equal(matrix, expected) ? 0.0 : 1.0;
       return ((matrix - expected).abs().max() / expected.abs().max()).item<double>();
     };

@@ -134,7 +134,7 @@ struct Stages {
   std::filesystem::path experiment;
   config::Config config;
   std::optional<study::Study> study;
-  at::Tensor found;
+  at::Tensor outputs;
 };
 
 Work forward(const Fixture& x, const LlamaSize& size) {
@@ -152,14 +152,14 @@ Work forward(const Fixture& x, const LlamaSize& size) {
   work.run = [state, points, &x] {
     study::StageWeights weights(*state->study, x.world());
     weights.add(study::Edit::start());
-    state->study->evaluation.outputs_by_stages(x.world(), weights, 0, *points,
-                                               [&](std::int64_t, const at::Tensor& z) { state->found = z; });
+    state->study->evaluation.outputs_by_stages(
+        x.world(), weights, 0, *points, [&](std::int64_t, const at::Tensor& z) { state->outputs = z; });
   };
   work.flops = static_cast<double>(texts) * study.model.cost().forward();
   work.bytes = study.model.file_bytes();
   work.items = static_cast<double>(texts * tokens);
   work.unit = "tokens";
-  work.error = [state, expected] { return at::equal(state->found, expected) ? 0.0 : 1.0; };
+  work.error = [state, expected] { return at::equal(state->outputs, expected) ? 0.0 : 1.0; };
   return work;
 }
 

@@ -107,7 +107,7 @@ struct TextState {
   models::State start;
   models::Batch batch;
   models::Readout head;
-  at::Tensor labels, theta, found;
+  at::Tensor labels, theta, computed;
 };
 
 /// A step over every block; a linear regime's is at θ0 + τ.
@@ -170,7 +170,7 @@ Work text_forward(const Fixture& x, const TextShape& shape, int done = 0) {
   Work work;
   work.run = [s, blocks, batch] {
     const at::NoGradGuard no_grad;
-    s->found = s->head.logits(s->encoder->encode(blocks, batch));
+    s->computed = s->head.logits(s->encoder->encode(blocks, batch));
   };
   const int stages = s->encoder->stages();
   work.flops =
@@ -182,11 +182,11 @@ Work text_forward(const Fixture& x, const TextShape& shape, int done = 0) {
     const at::NoGradGuard no_grad;
     const auto exact = s->encoder->layout().views(s->start.theta.to(at::kDouble));
     const auto logits = s->head.to(at::kDouble).logits(s->encoder->encode(exact, s->batch));
-    return ((s->found.to(at::kDouble) - logits).norm() / logits.norm()).item<double>();
+    return ((s->computed.to(at::kDouble) - logits).norm() / logits.norm()).item<double>();
   };
   work.results = [s] {
     store::TensorFile file;
-    file.tensors["logits"] = s->found;
+    file.tensors["logits"] = s->computed;
     return file;
   };
   return work;
@@ -239,7 +239,7 @@ Work text_ntk(const Fixture& x, const TextShape& shape) {
   std::iota(which.begin(), which.end(), 0);
   Work work;
   work.run = [s, logits, which, points = shape.ntk_texts] {
-    s->found = tangent::ntk_gram(s->encoder->layout(), logits, s->start.theta, which, {0, points});
+    s->computed = tangent::ntk_gram(s->encoder->layout(), logits, s->start.theta, which, {0, points});
   };
   const auto n = static_cast<double>(shape.ntk_texts);
   work.flops = s->flops(shape.ntk_texts) * (1 + text_logits);
@@ -260,13 +260,13 @@ Work text_ntk(const Fixture& x, const TextShape& shape) {
     };
     const auto a = gradient(0), b = gradient(other);
     const double scale = a.dot(a).item<double>();
-    return std::max(std::abs(s->found[1][0][0].item<double>() - scale),
-                    std::abs(s->found[1][0][other].item<double>() - a.dot(b).item<double>())) /
+    return std::max(std::abs(s->computed[1][0][0].item<double>() - scale),
+                    std::abs(s->computed[1][0][other].item<double>() - a.dot(b).item<double>())) /
            scale;
   };
   work.results = [s] {
     store::TensorFile file;
-    file.tensors["gram"] = s->found;
+    file.tensors["gram"] = s->computed;
     return file;
   };
   return work;
@@ -301,7 +301,7 @@ Work text_sweep(const Fixture& x, const TextShape& shape) {
     std::vector<at::Tensor> accuracies;
     for (std::int64_t k = 0; k < sweep_steps; ++k)
       accuracies.push_back(s->accuracy(s->head, z.value + 0.05 * static_cast<double>(k) * z.tangent));
-    s->found = at::stack(accuracies);
+    s->computed = at::stack(accuracies);
   };
   const auto texts = static_cast<double>(shape.texts), width = static_cast<double>(s->encoder->width());
   work.flops = 3 * s->flops(shape.texts) + sweep_steps * texts * width * (2 + 2 * classes);
@@ -315,11 +315,11 @@ Work text_sweep(const Fixture& x, const TextShape& shape) {
     const auto z =
         s->features(s->start.theta.to(at::kDouble), s->tau.to(at::kDouble) * (0.05 * static_cast<double>(k)));
     const auto expected = s->accuracy(s->head.to(at::kDouble), z.value + z.tangent);
-    return (s->found[k] - expected).abs().item<double>();
+    return (s->computed[k] - expected).abs().item<double>();
   };
   work.results = [s] {
     store::TensorFile file;
-    file.tensors["accuracy"] = s->found;
+    file.tensors["accuracy"] = s->computed;
     return file;
   };
   return work;

@@ -101,7 +101,7 @@ Tally& Tally::by_stages(const std::vector<std::size_t>& tasks, const Stages& of)
   const auto mine = line > 1 ? of.inputs : share(of.inputs);
   const auto at_once = std::clamp<std::int64_t>(of.at_once / together, 1, std::max<std::int64_t>(1, mine));
   const bool kept = StageWeights::keeps(*study_, weights, line);
-  const auto rounds = kept ? (of.how.made ? 0 : 1) : of.times * ((mine + at_once - 1) / at_once);
+  const auto rounds = kept ? (of.how.made_before ? 0 : 1) : of.times * ((mine + at_once - 1) / at_once);
   goes_through(number(rounds * (1 + std::ssize(tasks))) * study_->model.file_bytes() / line);
   const auto between = StageWeights::bytes_between(*study_);
   if (line > 1)

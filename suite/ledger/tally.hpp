@@ -78,8 +78,8 @@ class Tally {
   /// Passes where models are held a stage at a time, or by stretches. What memory does not hold is made again
   /// for every `at_once` inputs that all models go through together, and each time of `times`.
   struct How {
-    bool tangent = false;  ///< of J(x)τ, τ being the vectors' sum: three passes of two states each
-    bool made = false;     ///< the unit has made before what memory holds
+    bool tangent = false;      ///< of J(x)τ, τ being the vectors' sum: three passes of two states each
+    bool made_before = false;  ///< the unit has made before what memory holds
   };
   struct Stages {
     std::int64_t models, inputs, batch, at_once;

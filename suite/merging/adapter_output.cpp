@@ -77,8 +77,8 @@ class Writing {
                        "would add up; expected one of them");
   }
 
-  AdapterOutput made(const fs::path& folder, store::UnfinishedFolder* unfinished, const Making& making,
-                     const std::function<void()>& go_on) {
+  AdapterOutput adapter_in(const fs::path& folder, store::UnfinishedFolder* unfinished, const Making& making,
+                           const std::function<void()>& go_on) {
     folder_ = folder;
     team_ = making.team;
     go_on_ = &go_on;
@@ -301,7 +301,7 @@ class Writing {
     });
     const auto costs = costs_of(work);
     const auto owner = dealt(costs, team_.size());
-    double mine = 0, made = 0;
+    double mine = 0, spent = 0;
     for (std::size_t k = 0; k < work.size(); ++k)
       if (owner[k] == team_.rank()) mine += costs[k];
     for (std::size_t k = 0; k < work.size(); ++k) {
@@ -309,8 +309,8 @@ class Writing {
       const auto file = factors_of(work[k].tensor);
       store::write_safetensors(factors_path(work[k].tensor), file);
       for (const auto& entry : file.tensors) written_ += static_cast<double>(entry.second.nbytes());
-      made += costs[k];
-      see((done_ + made) / std::max(1.0, done_ + mine));
+      spent += costs[k];
+      see((done_ + spent) / std::max(1.0, done_ + mine));
     }
   }
 
@@ -581,7 +581,7 @@ class Writing {
 AdapterOutput write_adapter(const Recipe& recipe, const Stage& stage, const fs::path& folder,
                             store::UnfinishedFolder* unfinished, const Making& making,
                             const std::function<void()>& go_on) {
-  return Writing(recipe, stage).made(folder, unfinished, making, go_on);
+  return Writing(recipe, stage).adapter_in(folder, unfinished, making, go_on);
 }
 
 void remove_making(const fs::path& folder) {

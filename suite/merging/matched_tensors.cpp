@@ -78,7 +78,7 @@ class Matching {
   Matching(const Folder& start, std::vector<const Folder*> models)
       : start_(start), models_(std::move(models)) {}
 
-  MatchedTensors made() {
+  MatchedTensors matched() {
     for (const auto& [name, info] : start_.tensors()) look_at(name, info);
     for (const auto* model : models_) look_at_own(*model);
     if (matched_.merged.empty()) refuse(start_, "has no floating-point numbers to merge");
@@ -189,7 +189,7 @@ class Matching {
 }  // namespace
 
 MatchedTensors match_tensors(const Folder& theta0, const std::vector<const Folder*>& models) {
-  return Matching(theta0, models).made();
+  return Matching(theta0, models).matched();
 }
 
 }  // namespace taugrid::merging

@@ -100,7 +100,7 @@ class Translation {
         recipe_(store::input_yaml(path_, "mergekit's recipe: merge_method, and models or slices")),
         notes_(notes) {}
 
-  config::Config made(const std::vector<std::string>& overrides) {
+  config::Config translated(const std::vector<std::string>& overrides) {
     if (recipe_.kind != Kind::map) refuse(recipe_, "", "is " + recipe_.kind_name(), "a map: merge_method, …");
     require_known(recipe_, "",
                   {"merge_method", "base_model", "models", "slices", "parameters", "dtype", "out_dtype",
@@ -607,7 +607,7 @@ bool is_mergekit(const fs::path& path) { return path.extension() == ".yml" || pa
 
 config::Config mergekit_recipe(const fs::path& path, const std::vector<std::string>& overrides,
                                std::vector<std::string>& notes) {
-  return Translation(path, notes).made(overrides);
+  return Translation(path, notes).translated(overrides);
 }
 
 }  // namespace taugrid::merging

@@ -52,7 +52,7 @@ struct Merged {
 /// τ [P], float32 on the host.
 struct MergedVector {
   at::Tensor tau;
-  Merged made;
+  Merged stats;
 };
 
 /// Inputs that went through a model, forwards and backwards: one for each of them and each time.

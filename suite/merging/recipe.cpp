@@ -147,7 +147,7 @@ Recipe::Source read_source(config::Section& source, Recipe& recipe, bool in_slic
   for (const auto& parameter : of_model)
     if (describing || source.has(parameter.key))
       source.real(parameter.key, parameter.meaning, 1, parameter.range);
-  read.own = source.settings();
+  read.own_settings = source.settings();
   return read;
 }
 

@@ -21,10 +21,10 @@ struct Recipe {
   using Settings = std::map<std::string, config::Setting>;
   /// A model, or some of its layers.
   struct Source {
-    std::size_t model;  ///< its place among the models
-    Range layers;       ///< of a slice
-    Settings own;       ///< numbers of this model alone
-    std::string where;  ///< "FILE:LINE: key" of the layers
+    std::size_t model;      ///< its place among the models
+    Range layers;           ///< of a slice
+    Settings own_settings;  ///< numbers of this model alone
+    std::string where;      ///< "FILE:LINE: key" of the layers
   };
   /// Layers of the merged model, side by side, each made of one layer of every source.
   struct Slice {

@@ -180,7 +180,8 @@ double Stage::value(const std::string& key, const std::string& tensor, const Rec
     name =
         layer->stack + std::to_string(layer->layer - place_.first_layer + source->layers.begin) + layer->rest;
   std::string where;
-  for (const auto* settings : {source != nullptr ? &source->own : nullptr, &slice_.shared, &recipe_.shared}) {
+  for (const auto* settings :
+       {source != nullptr ? &source->own_settings : nullptr, &slice_.shared, &recipe_.shared}) {
     if (settings == nullptr) continue;
     const auto setting = settings->find(key);
     if (setting == settings->end()) continue;
@@ -200,13 +201,13 @@ Stage::Parameters Stage::parameters_of(const std::string& tensor) const {
     if (!is_plain(setting)) keys.insert(key);
   for (const auto& entry : slice_.shared) keys.insert(entry.first);
   for (const auto& source : slice_.sources)
-    for (const auto& entry : source.own) keys.insert(entry.first);
+    for (const auto& entry : source.own_settings) keys.insert(entry.first);
   keys.erase("weight");
   keys.erase("lambda");
   for (const auto& key : keys) {
     const bool of_models =
         std::any_of(slice_.sources.begin(), slice_.sources.end(),
-                    [&](const Recipe::Source& source) { return source.own.contains(key); });
+                    [&](const Recipe::Source& source) { return source.own_settings.contains(key); });
     auto& values = parameters.of_method[key];
     if (!of_models) {
       values = {value(key, tensor, nullptr)};
@@ -215,7 +216,7 @@ Stage::Parameters Stage::parameters_of(const std::string& tensor) const {
     const auto fallback = recipe_.defaults.find(key);
     for (const auto& source : slice_.sources) {
       const bool said =
-          source.own.contains(key) || slice_.shared.contains(key) || recipe_.shared.contains(key);
+          source.own_settings.contains(key) || slice_.shared.contains(key) || recipe_.shared.contains(key);
       values.push_back(said || fallback == recipe_.defaults.end() ? value(key, tensor, &source)
                                                                   : fallback->second);
     }
@@ -232,7 +233,7 @@ std::shared_ptr<const VectorMethod> Stage::method_with(const Parameters& paramet
     if (method != nullptr) continue;
     std::string where;
     for (const auto& source : slice_.sources)
-      if (const auto setting = source.own.find(key); setting != source.own.end())
+      if (const auto setting = source.own_settings.find(key); setting != source.own_settings.end())
         where = setting->second.where;
     for (const auto* settings : {&slice_.shared, &recipe_.shared})
       if (const auto shared = settings->find(key); where.empty() && shared != settings->end())
@@ -259,7 +260,7 @@ void Stage::require_filters_fit() const {
                        ": is a list over the layers, and no tensor's name has a layer (layers.N.)");
   };
   for (const auto& source : slice_.sources)
-    for (const auto& entry : source.own) look(entry.second);
+    for (const auto& entry : source.own_settings) look(entry.second);
   for (const auto* settings : {&slice_.shared, &recipe_.shared})
     for (const auto& entry : *settings) look(entry.second);
 }
@@ -437,10 +438,10 @@ Stage::Seen Stage::merge_pieces(const Share& share, std::size_t number, UnderWay
   };
   std::vector<std::jthread> others;
   for (std::size_t k = 1; k < share.threads; ++k)
-    others.emplace_back([&, own = vectors_->again(go_on)] {
+    others.emplace_back([&, own_vectors = vectors_->again(go_on)] {
       const at::NoGradGuard no_grad;
       at::set_num_threads(1);
-      merge_some(*own);
+      merge_some(*own_vectors);
     });
   merge_some(*vectors_);
   others.clear();  // waits

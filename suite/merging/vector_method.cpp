@@ -77,7 +77,7 @@ MergedVector merged_vector(const VectorMethod& method, const TaskVectors& vector
   const auto length = vectors.length();
   MergedVector merged{at::zeros({length}, at::kFloat), {}};
   std::int64_t put = 0;  // of all numbers, and again of those that come a second time
-  merged.made =
+  merged.stats =
       method.merge(vectors, std::vector<double>(vectors.count(), 1.0),
                    Sink(merged.tau,
                         [&](std::int64_t, const at::Tensor& part) {

@@ -281,7 +281,7 @@ std::optional<Tokens> tokens_in(const fs::path& folder) {
 Vocabulary::Vocabulary(const Recipe& recipe)
     : choice_(*recipe.tokenizer), base_(recipe.base), source_(recipe.base) {
   read(base_, /*is_base=*/true);
-  if (recipe.names_base) first_ = &own(base_);
+  if (recipe.names_base) first_ = &vocabulary_of(base_);
   for (const auto& model : recipe.models)
     if (!Adapter::is_in(model)) read(model, /*is_base=*/false);
   for (const auto& slice : recipe.slices) read(slice.base_model, /*is_base=*/false);
@@ -298,8 +298,8 @@ Vocabulary::Vocabulary(const Recipe& recipe)
       store::input_json(config, "a tokenizer's configuration").contains("auto_map"))
     refuse(config,
            "has an auto_map, and the base's custom code is the result's; expected a tokenizer without code");
-  ids_ = own(source_).tokens.ids;
-  end_ = own(source_).tokens.end();
+  ids_ = vocabulary_of(source_).tokens.ids;
+  end_ = vocabulary_of(source_).tokens.end();
   if (choice_.is_union) unite();
   for (const auto& row : choice_.rows) {
     if (!ids_.contains(row.token)) add(row.token, "");
@@ -307,7 +307,7 @@ Vocabulary::Vocabulary(const Recipe& recipe)
       throw InputError(row.where + ": is of " + store::quoted(row.token) +
                        " a second time; expected each token once");
   }
-  if (const auto& tokens = own(source_).tokens;
+  if (const auto& tokens = vocabulary_of(source_).tokens;
       !further_.empty() &&
       (!store::is_there(source_ / "tokenizer.json") || tokens.end() != std::ssize(tokens.ids)))
     refuse(
@@ -321,10 +321,12 @@ Vocabulary::Vocabulary(const Recipe& recipe)
   rows_ = (end_ + choice_.multiple_of - 1) / choice_.multiple_of * choice_.multiple_of;
   require_sources();
   notes_.push_back(fmt::format("the vocabulary has {} tokens in {} rows, and the base {} in {}", ids_.size(),
-                               rows_, own(base_).tokens.ids.size(), own(base_).rows));
+                               rows_, vocabulary_of(base_).tokens.ids.size(), vocabulary_of(base_).rows));
 }
 
-const Vocabulary::Own& Vocabulary::own(const Path& folder) const { return own_.at(canonical_path(folder)); }
+const Vocabulary::Own& Vocabulary::vocabulary_of(const Path& folder) const {
+  return own_.at(canonical_path(folder));
+}
 
 void Vocabulary::read(const Path& folder, bool is_base) {
   if (own_.contains(canonical_path(folder))) return;
@@ -333,10 +335,10 @@ void Vocabulary::read(const Path& folder, bool is_base) {
   auto tokens = tokens_in(folder);
   const bool has_tokenizer = tokens.has_value();
   if (!has_tokenizer) {
-    if (is_base || rows != own(base_).rows)
+    if (is_base || rows != vocabulary_of(base_).rows)
       refuse(folder, fmt::format("has no tokenizer{}; expected tokenizer.json",
                                  is_base ? "" : ", and another number of rows than the base"));
-    tokens = own(base_).tokens;
+    tokens = vocabulary_of(base_).tokens;
     notes_.push_back(folder.string() + ": has no tokenizer; its tokens are taken for the base's");
   }
   if (const auto last = tokens->by_id().back(); last.first >= rows)
@@ -362,7 +364,7 @@ void Vocabulary::add(const std::string& token, const std::string& entry) {
 
 void Vocabulary::unite() {
   for (const auto& model : order_) {
-    const auto& tokens = own(model).tokens;
+    const auto& tokens = vocabulary_of(model).tokens;
     std::size_t more = 0, plain = 0;
     for (const auto& [id, token] : tokens.by_id()) {
       if (ids_.contains(token)) continue;
@@ -402,7 +404,7 @@ void Vocabulary::require_sources() const {
 bool Vocabulary::has_rows(const Owner& owner, const std::string& name) {
   const auto& info = owner.weights->tensors().at(name);
   const auto& shape = info.shape;
-  const auto rows = owner.own->rows;
+  const auto rows = owner.vocabulary->rows;
   if (!is_number_type(info.scalar) || layer_named_in(name) || name.find("position") != std::string::npos ||
       name.find("wpe") != std::string::npos || std::find(shape.begin(), shape.end(), rows) == shape.end())
     return false;
@@ -417,8 +419,8 @@ void Vocabulary::arrange(Weights& start, std::vector<Model>& models, bool begins
   std::vector<Owner> all;
   for (auto& model : models)
     if (auto* weights = std::get_if<Weights>(&model); weights != nullptr)
-      all.push_back({weights, &own(weights->folder())});
-  all.push_back({&start, &own(start.folder())});
+      all.push_back({weights, &vocabulary_of(weights->folder())});
+  all.push_back({&start, &vocabulary_of(start.folder())});
   std::set<std::string> names;
   for (const auto& owner : all)
     for (const auto& entry : owner.weights->tensors())
@@ -426,7 +428,7 @@ void Vocabulary::arrange(Weights& start, std::vector<Model>& models, bool begins
   if (names.empty() && begins)
     refuse(start.folder(),
            fmt::format("has no embeddings of the {} rows that its config.json says (vocab_size)",
-                       own(start.folder()).rows));
+                       vocabulary_of(start.folder()).rows));
   const bool is_tied = !BaseLayers(base_, start.has("lm_head.weight")).tied.empty();
   for (const auto& owner : all) {
     std::string first;
@@ -435,7 +437,7 @@ void Vocabulary::arrange(Weights& start, std::vector<Model>& models, bool begins
       if (!has_rows(owner, name))
         refuse(owner.weights->folder(), fmt::format("{} has another number of rows than config.json says "
                                                     "(vocab_size = {}); expected a row for each token",
-                                                    store::quoted(name), owner.own->rows));
+                                                    store::quoted(name), owner.vocabulary->rows));
       if (!is_tied || owner.weights->tensors().at(name).shape.size() != 2) continue;
       if (first.empty()) first = name;
       if (owner.weights->tensors().at(first).scalar != owner.weights->tensors().at(name).scalar ||
@@ -470,9 +472,9 @@ at::Tensor Vocabulary::row(const std::string& name, const std::string& token,
                            const std::vector<Owner>& owners) const {
   const auto* choice = chosen(token);
   if (choice != nullptr && !choice->model.empty()) {
-    const auto& its = own(choice->model);
-    const auto owner =
-        std::find_if(owners.begin(), owners.end(), [&](const Owner& each) { return each.own == &its; });
+    const auto& its = vocabulary_of(choice->model);
+    const auto owner = std::find_if(owners.begin(), owners.end(),
+                                    [&](const Owner& each) { return each.vocabulary == &its; });
     if (owner == owners.end())
       throw InputError(fmt::format("{}: {} is not merged into {}; expected a model that is", choice->where,
                                    choice->model.string(), store::quoted(name)));
@@ -482,15 +484,16 @@ at::Tensor Vocabulary::row(const std::string& name, const std::string& token,
   }
   std::vector<Owner> having;  // each folder once
   for (const auto& owner : owners)
-    if (choice == nullptr && owner.own->tokens.ids.contains(token) &&
-        std::none_of(having.begin(), having.end(), [&](const Owner& each) { return each.own == owner.own; }))
+    if (choice == nullptr && owner.vocabulary->tokens.ids.contains(token) &&
+        std::none_of(having.begin(), having.end(),
+                     [&](const Owner& each) { return each.vocabulary == owner.vocabulary; }))
       having.push_back(owner);
   if (having.empty()) return at::zeros({width_of(owners.back().weights->tensors().at(name))}, at::kFloat);
   for (const auto& owner : std::vector<Owner>(having))
-    if (owner.own == first_) having = {owner};
+    if (owner.vocabulary == first_) having = {owner};
   at::Tensor sum;
   for (const auto& owner : having) {
-    const auto its = row_of(*owner.weights, name, owner.own->tokens.ids.at(token));
+    const auto its = row_of(*owner.weights, name, owner.vocabulary->tokens.ids.at(token));
     sum = sum.defined() ? sum.add_(its) : its;
   }
   return sum.div_(static_cast<double>(having.size()));
@@ -510,7 +513,7 @@ void Vocabulary::arrange(const std::string& name, const std::vector<Owner>& owne
     const auto* choice = chosen(entry.first);
     if ((choice != nullptr && choice->force) ||
         !std::all_of(owners.begin(), owners.end(),
-                     [&](const Owner& owner) { return owner.own->tokens.ids.contains(entry.first); }))
+                     [&](const Owner& owner) { return owner.vocabulary->tokens.ids.contains(entry.first); }))
       place.emplace(entry.first, std::ssize(place));
   }
   const auto count = std::ssize(place);
@@ -519,12 +522,12 @@ void Vocabulary::arrange(const std::string& name, const std::vector<Owner>& owne
   for (const auto& owner : owners) {
     std::vector<std::int64_t> index(static_cast<std::size_t>(rows_), -1 - count);
     for (const auto& [token, id] : ids_) {
-      const auto its = owner.own->tokens.ids.find(token);
+      const auto its = owner.vocabulary->tokens.ids.find(token);
       const auto* choice = chosen(token);
-      const bool has_own = its != owner.own->tokens.ids.end() && !(choice != nullptr && choice->force);
+      const bool has_own = its != owner.vocabulary->tokens.ids.end() && !(choice != nullptr && choice->force);
       index[static_cast<std::size_t>(id)] = has_own ? its->second : -1 - place.at(token);
     }
-    bool is_as_it_was = rows_ == owner.own->rows;
+    bool is_as_it_was = rows_ == owner.vocabulary->rows;
     for (std::int64_t i = 0; i < rows_; ++i)
       is_as_it_was = is_as_it_was && index[static_cast<std::size_t>(i)] == i;
     if (is_as_it_was) continue;

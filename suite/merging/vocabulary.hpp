@@ -69,9 +69,9 @@ class Vocabulary {
   /// A model's weights, and its vocabulary, which is one object for each folder.
   struct Owner {
     Weights* weights;
-    const Own* own;
+    const Own* vocabulary;
   };
-  const Own& own(const Path& folder) const;
+  const Own& vocabulary_of(const Path& folder) const;
   void read(const Path& folder, bool is_base);
   void add(const std::string& token, const std::string& entry);
   void unite();

@@ -22,7 +22,7 @@ std::vector<std::string> names_in(const AdapterWriter::Room& room) {
   return names;
 }
 
-const std::filesystem::path& made(const std::filesystem::path& folder) {
+const std::filesystem::path& created(const std::filesystem::path& folder) {
   create_folders(folder);
   return folder;
 }
@@ -31,7 +31,7 @@ const std::filesystem::path& made(const std::filesystem::path& folder) {
 
 AdapterWriter::AdapterWriter(const std::filesystem::path& folder, std::string base, Scale scale,
                              const Room& room)
-    : folder_(made(folder)),
+    : folder_(created(folder)),
       base_(std::move(base)),
       scale_(scale),
       file_(folder / "adapter_model.safetensors", names_in(room), {{"format", "pt"}}) {}

@@ -34,7 +34,7 @@ std::vector<at::Tensor> Edits::statistics_of(const at::Tensor& theta, const mode
   autodiff::BatchStatistics statistics;
   model_.encoder().encode(model_.layout().views(theta),
                           models::Given{batch, model_.start_buffers(), &statistics});
-  return statistics.found;
+  return statistics.moments;
 }
 
 at::Tensor Edits::recomputed(const at::Tensor& theta, const std::vector<std::size_t>& tasks) const {

@@ -52,11 +52,11 @@ struct Evaluation::Shard {
   }
   /// As many rows on each rank.
   at::Tensor rows() const { return at::zeros({most, width}, options); }
-  void put(const at::Tensor& found, std::int64_t i, at::Tensor& rows) const {
+  void put(const at::Tensor& computed, std::int64_t i, at::Tensor& rows) const {
     if (order.defined())
-      rows.index_copy_(0, (which(i) - share.begin).to(rows.device()), found.to(at::kFloat));
+      rows.index_copy_(0, (which(i) - share.begin).to(rows.device()), computed.to(at::kFloat));
     else
-      rows.narrow(0, i * batch, found.size(0)).copy_(found);
+      rows.narrow(0, i * batch, computed.size(0)).copy_(computed);
   }
   at::Tensor gathered(const at::Tensor& rows, const char* what) const {
     if (group.size() == 1) return rows;
@@ -296,8 +296,8 @@ Said Evaluation::said_by_stages(const comm::Communicator& group, const StageWeig
     const StageWeights::Pass pass = {{0, 1}, models::Reach::read, readout.reads_vocabulary(), compute_type()};
     run(weights, pass, given, [&](int part, std::int64_t, std::size_t b, const auto& h, const auto& p) {
       if (part < weights.last_part()) return;
-      const auto found = right ? texts[b]->right(p, h) : texts[b]->first_ranked(p, h);
-      all[b].copy_(found.unsqueeze(1));
+      const auto answers = right ? texts[b]->right(p, h) : texts[b]->first_ranked(p, h);
+      all[b].copy_(answers.unsqueeze(1));
     });
     for (auto& each : all) {
       if (line.is_shared()) line.share_last(each);
@@ -327,11 +327,11 @@ Said Evaluation::said_by_stages(const comm::Communicator& group, const StageWeig
         given.push_back(step == 0 ? each.whole() : each.next());
       }
       if (going.empty()) continue;
-      auto found = asked(step == 0, going, given);
+      auto answers = asked(step == 0, going, given);
       if (step == 0)
-        right = std::move(found);
+        right = std::move(answers);
       else
-        for (std::size_t k = 0; k < going.size(); ++k) going[k]->say(found[k]);
+        for (std::size_t k = 0; k < going.size(); ++k) going[k]->say(answers[k]);
     }
     for (std::size_t b = 0; b < some.size(); ++b)
       shard.put(some[b].row(right[b]), begin + static_cast<std::int64_t>(b), rows);

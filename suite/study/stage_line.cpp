@@ -85,10 +85,10 @@ std::int64_t StageLine::least(std::int64_t mine) const {
 }
 
 bool StageLine::word_of_first(bool word) const {
-  auto told = at::full({1}, word ? 1 : 0, at::kLong);
-  if (before_) before_->broadcast(told, 0, "the first rank's word");
-  if (after_) after_->broadcast(told, 0, "the first rank's word");
-  return told.item<std::int64_t>() != 0;
+  auto sent = at::full({1}, word ? 1 : 0, at::kLong);
+  if (before_) before_->broadcast(sent, 0, "the first rank's word");
+  if (after_) after_->broadcast(sent, 0, "the first rank's word");
+  return sent.item<std::int64_t>() != 0;
 }
 
 void StageLine::share_last(at::Tensor& features) const {

@@ -152,20 +152,20 @@ void StageWeights::make_stretch(Range models, Range range, std::span<const at::T
   });
   for (std::int64_t k = 0; k < models.count; ++k) {
     const auto& model = models_[static_cast<std::size_t>(models.begin + k)];
-    auto made = out[static_cast<std::size_t>(k)].unsqueeze(0);
+    auto made_row = out[static_cast<std::size_t>(k)].unsqueeze(0);
     if (model.files.empty()) {
-      if (!made.is_alias_of(base)) made[0].copy_(base);
+      if (!made_row.is_alias_of(base)) made_row[0].copy_(base);
       continue;
     }
     std::vector<at::Tensor> vectors;
     for (const auto f : model.files) vectors.push_back(by_file[f]);
     if (!model.is_sum) {
-      weights::combine(base, vectors, model.alpha, made);
+      weights::combine(base, vectors, model.alpha, made_row);
       continue;
     }
     auto sum = at::zeros_like(base);
     for (const auto& vector : vectors) sum.add_(vector);
-    auto row = made[0];
+    auto row = made_row[0];
     const auto c = model.alpha.item<double>();
     if (goes_along_)  // without θ0
       at::mul_out(row, sum, at::scalar_tensor(c, sum.options()));
@@ -187,16 +187,16 @@ void StageWeights::make(Range models, const autodiff::Block& block, std::span<co
 std::vector<StageWeights::Blocks> StageWeights::blocks_of(Range models, int part, const Pass& pass) const {
   const auto& encoder = study_.model.encoder();
   const auto& blocks = encoder.layout().blocks();
-  std::vector<Blocks> made(static_cast<std::size_t>(models.count), Blocks(blocks.size()));
+  std::vector<Blocks> of_models(static_cast<std::size_t>(models.count), Blocks(blocks.size()));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (!uses(encoder, i, part, pass.vocabulary)) continue;
     std::vector<at::Tensor> flat;
     for (std::int64_t k = 0; k < models.count; ++k) flat.push_back(at::empty({blocks[i].count}, at::kFloat));
     make(models, blocks[i], flat);
-    for (std::size_t k = 0; k < made.size(); ++k)
-      made[k][i] = flat[k].view(blocks[i].shape).to(study_.device, pass.type);
+    for (std::size_t k = 0; k < of_models.size(); ++k)
+      of_models[k][i] = flat[k].view(blocks[i].shape).to(study_.device, pass.type);
   }
-  return made;
+  return of_models;
 }
 
 void StageWeights::announce(int part, const Pass& pass) const {
@@ -250,8 +250,8 @@ void StageWeights::run(const Pass& pass, std::span<const models::Given> batches,
     const auto together = kept || dual ? count : models_of_part(study_.bound, bytes, count);
     for (std::int64_t first = 0; first < count; first += together) {
       const Range some = {pass.models.begin + first, std::min(together, count - first)};
-      std::vector<Blocks> made;
-      auto& blocks = kept ? kept_->parts[static_cast<std::size_t>(part)] : made;
+      std::vector<Blocks> temporary;
+      auto& blocks = kept ? kept_->parts[static_cast<std::size_t>(part)] : temporary;
       if (blocks.empty()) {
         blocks = blocks_of(weights_of(some), part, pass);
         if (first + together >= count && part + 1 < end)

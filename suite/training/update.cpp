@@ -96,7 +96,7 @@ LossValue Update::operator()(const std::vector<Term>& terms, double learning_rat
 // which are the first and have no part in the step, stay as they are.
 void Update::follow(const autodiff::BatchStatistics& statistics) {
   const auto views = study_.model.encoder().buffers().views(state_.buffers);
-  const auto& of_batch = statistics.found;
+  const auto& of_batch = statistics.moments;
   for (std::size_t i = 0; i < of_batch.size(); ++i)
     views[views.size() - of_batch.size() + i].mul_(1 - momentum).add_(of_batch[i].to(at::kFloat), momentum);
 }

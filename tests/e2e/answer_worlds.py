@@ -32,11 +32,11 @@ def tokenizer() -> Tokenizer:
              *WORDS]
     scores = {"<pad>": 0.0, "</s>": 0.0, "<unk>": 0.0} | {f"\u2581{word}": -2.0 for word in words}
     scores |= {letter: -9.0 for letter in "\u25810123456789.?'w"}
-    made = Tokenizer(models.Unigram(list(scores.items()), unk_id=2))
-    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
-    made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    made.add_special_tokens(["<pad>", "</s>", "<unk>"])
-    return made
+    unigram = Tokenizer(models.Unigram(list(scores.items()), unk_id=2))
+    unigram.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    unigram.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    unigram.add_special_tokens(["<pad>", "</s>", "<unk>"])
+    return unigram
 
 
 def mark(source: Source) -> tuple[str, str, float]:
@@ -122,8 +122,8 @@ def packed_world(folder: Path, *more: str) -> AnswersWorld:
     source, rows = Source(3), {"train": 60, "validation": 24, "test": 30}
     (folder / "hub" / "stsb").mkdir(parents=True)
     for split in ("train", "validation"):  # the hub's validation is our test
-        found = [mark(source) for _ in range(sum(rows.values()) if split == "train" else rows["test"])]
-        lines = [json.dumps({"sentence1": a, "sentence2": b, "label": c}) for a, b, c in found]
+        examples = [mark(source) for _ in range(sum(rows.values()) if split == "train" else rows["test"])]
+        lines = [json.dumps({"sentence1": a, "sentence2": b, "label": c}) for a, b, c in examples]
         (folder / "hub" / "stsb" / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
     pack([["text-tasks", "--only", "stsb", "--data-location", f"{folder}/hub", "--model", f"{folder}/model", "--out",
            f"{folder}/data", "--tokens", str(LONGEST), "--answer-tokens", "6"]])
@@ -135,7 +135,7 @@ def packed_world(folder: Path, *more: str) -> AnswersWorld:
 def assert_labels_are_told_apart(results: Path) -> None:
     """Better than chance, and better still where they were trained."""
     with h5py.File(results) as file:
-        spaces = {one.decode() for one in file["tasks/space"][()]}
+        spaces = {space.decode() for space in file["tasks/space"][()]}
         assert spaces == {"logits of the vocabulary at each token of the answers"} and "metric" not in file["tasks"]
         chance = 1 / file["tasks/classes"][()]
         before, after = (file[f"single_task/{name}/accuracy"][()] for name in ("pretrained", "standard"))

@@ -176,7 +176,7 @@ def assert_answers_are_learnt(folder: Path, architecture: str, regimes: tuple[st
     """θ0 is right more often than by chance, every regime's loss sinks, and all of θ is trained."""
     with h5py.File(folder / "results.h5") as file:
         assert file["model"].attrs["architecture"] == architecture
-        assert [one.decode() for one in file["tasks/space"][()]] == ["logits"] * 3
+        assert [space.decode() for space in file["tasks/space"][()]] == ["logits"] * 3
         chance = 1 / file["tasks/classes"][()]
         before, after = (file[f"single_task/{name}/accuracy"][()] for name in ("pretrained", "standard"))
         assert (before - chance).mean() > 0.15, before

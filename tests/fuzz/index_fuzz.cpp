@@ -22,12 +22,12 @@ void write_part(const std::filesystem::path& path, const std::vector<std::string
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fuzz::MemoryFolder folder;
-  static const bool made = [] {
+  static const bool written = [] {
     write_part(folder.path() / "1.safetensors", {"a", "b"});
     write_part(folder.path() / "2.safetensors", {"c"});
     return true;
   }();
-  static_cast<void>(made);
+  static_cast<void>(written);
   folder.put("model.safetensors.index.json", {reinterpret_cast<const char*>(data), size});
   const std::size_t limit = (std::size_t{1} << 18) + 256 * size;  // a node of JSON for two bytes
   fuzz::accepted(limit, [&] {

@@ -77,13 +77,13 @@ def test_other_precisions_are_near(world: worlds.World, host: Path, tmp_path: Pa
 
 
 def test_a_group_of_ranks_sums_over_devices(world: worlds.World, tmp_path: Path) -> None:
-    one = launch.measure(world.experiment, tmp_path / "one", "--device", "cuda", ranks=1)
+    alone = launch.measure(world.experiment, tmp_path / "one", "--device", "cuda", ranks=1)
     two = launch.run(2, "run", world.experiment, "--run-dir", tmp_path / "two", "--device", "cuda",
                      "--set", "run.ranks_per_unit=2")
     assert two.returncode == 0, two.stderr
     # Ranks that share a GPU go through the host, and are told.
     assert ("NCCL cannot be used among them" in two.stderr) == (gpus() == 1)
-    close_to_rounding(numbers(one), numbers(tmp_path / "two" / "results.h5"), tolerance=0.02)
+    close_to_rounding(numbers(alone), numbers(tmp_path / "two" / "results.h5"), tolerance=0.02)
 
 
 def test_bench_is_valid() -> None:

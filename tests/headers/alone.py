@@ -26,17 +26,17 @@ BASES = ("suite/study/model.hpp", "ATen/core/Tensor.h", "filesystem")  # precomp
 def includes(root: Path) -> dict[str, set[str]]:
     """All that each of the project's headers includes, directly or not."""
     names = [str(path.relative_to(root)) for part in ("kernels", "suite") for path in (root / part).rglob("*.hpp")]
-    own = {name: set(re.findall(r'^#include [<"]([^>"]+)[>"]', (root / name).read_text(), re.M)) for name in names}
-    found: dict[str, set[str]] = {}
+    direct = {name: set(re.findall(r'^#include [<"]([^>"]+)[>"]', (root / name).read_text(), re.M)) for name in names}
+    reached: dict[str, set[str]] = {}
 
     def of(name: str) -> set[str]:
-        if name not in found:
-            found[name] = set(own[name]).union(*(of(other) for other in own[name] if other in own))
-        return found[name]
+        if name not in reached:
+            reached[name] = set(direct[name]).union(*(of(other) for other in direct[name] if other in direct))
+        return reached[name]
 
     for name in sorted(names):
         of(name)
-    return found
+    return reached
 
 
 def chains(headers: list[str], within: dict[str, set[str]]) -> list[list[str]]:
@@ -53,18 +53,18 @@ def chains(headers: list[str], within: dict[str, set[str]]) -> list[list[str]]:
         return False
 
     last = [header for header in headers if not matched(header, set())]
-    found = []
+    joined = []
     for header in last:
         chain = [header]
         while chain[0] in above:
             chain.insert(0, above[chain[0]])
-        found.append(chain)
-    return found
+        joined.append(chain)
+    return joined
 
 
 def options(commands: Path) -> list[str]:
     """The compiler and its options, without input and output."""
-    entry = next(one for one in json.loads(commands.read_text()) if Path(one["file"]).name == "alone.cpp")
+    entry = next(entry for entry in json.loads(commands.read_text()) if Path(entry["file"]).name == "alone.cpp")
     words = shlex.split(entry["command"])
     return [word for word, before in zip(words, ["", *words], strict=False)
             if word not in ("-c", "-o", entry["file"]) and before != "-o"]

@@ -127,8 +127,8 @@ def test_a_fresh_root_with_nothing_else_installed_runs_it(root: Path, folder: Pa
                    "--run-dir", str(tmp_path / "run"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "run" / "results.h5").exists()
-    told = in_root(root, folder, tmp_path, "/opt/taugrid/taugrid.sh", "--torch", python, "info")
-    assert told.returncode == 0 and "libtorch" in told.stdout, told.stdout + told.stderr
+    info = in_root(root, folder, tmp_path, "/opt/taugrid/taugrid.sh", "--torch", python, "info")
+    assert info.returncode == 0 and "libtorch" in info.stdout, info.stdout + info.stderr
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [

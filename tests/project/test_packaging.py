@@ -55,8 +55,8 @@ def test_the_recipe_is_the_readmes_commands_and_nothing_else() -> None:
 def test_apptainers_definition_has_the_recipes_steps() -> None:
     definition = (PROJECT / "taugrid.def").read_text()
     command = [sys.executable, PROJECT / "jobs/apptainer.py"]
-    made = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert made.stdout == definition, "python3 jobs/apptainer.py > taugrid.def"
+    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert printed.stdout == definition, "python3 jobs/apptainer.py > taugrid.def"
     header, files, post, run = re.split(r"^%(?:files|post|runscript)\n", definition, flags=re.MULTILINE)
     steps = recipe()
     assert f"From: {dict(steps)['FROM']}" in header.splitlines()

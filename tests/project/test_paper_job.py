@@ -97,8 +97,8 @@ def test_another_seed_is_that_of_every_run_and_of_the_models_that_are_taken(tree
     second += f" --set run.seed=2 --set finetune.checkpoints={tree}/runs/papers/bases_seed2/checkpoints/other_start"
     first = "measure bases/bases.toml runs/papers/bases_seed2{} --set run.seed=2 --mixed"
     assert measured("bases", "--mixed", SEED="2") == [first.format(""), second]
-    own = finished(tree / "runs" / "quickstart_seed2")
-    assert measured("bases", "--mixed", SEED="2") == [first.format(given(own)), second]
+    quickstart = finished(tree / "runs" / "quickstart_seed2")
+    assert measured("bases", "--mixed", SEED="2") == [first.format(given(quickstart)), second]
     assert measured("tau_jp", SEED="0", RUN="mine")[0] == "measure tau_jp/tau_jp.toml mine --set run.seed=0"
 
 
@@ -162,14 +162,14 @@ def test_causes_pair_models_of_equal_steps_and_no_model_twice(tmp_path: Path) ->
     done = subprocess.run(command, env={"PATH": os.environ["PATH"], "EPOCHS": "1 10"}, capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stderr
-    told = {Path(words[1]).name: "\t".join(words) for words in map(str.split, done.stdout.splitlines())
-            if words[0].startswith("papers/")}
-    pairs = {name: re.findall(r'"([^"+]+)\+([^"+]+)"', line) for name, line in told.items()}
+    calls = {Path(words[1]).name: "\t".join(words) for words in map(str.split, done.stdout.splitlines())
+             if words[0].startswith("papers/")}
+    pairs = {name: re.findall(r'"([^"+]+)\+([^"+]+)"', line) for name, line in calls.items()}
     shipped = tomllib.loads((ROOT / "jobs/papers/cross_task_linearity/causes.toml").read_text("utf-8"))
     times = shipped["variants"]["seeds"]
     assert shipped["data"]["pairs"] == [f"d1-{k}+d2-{k}" for k in range(1, times + 1)] and not pairs["epochs-10"]
     assert pairs["steps"] == [(f"d1-{k}", f"d2-{k}") for k in range(1, 2 * times + 1)]  # of two numbers of steps
-    assert "variants.steps=[12,\t120]" in told["steps"]
+    assert "variants.steps=[12,\t120]" in calls["steps"]
     assert len(pairs["replaced"]) == 9 * times and pairs["replaced"][0] == ("d1-1", "d2-1")
     assert ("d1-start-75-3", "d2-start-75-3") in pairs["replaced"] and ("d1-3", "d2-d1-75-3") in pairs["replaced"]
 

@@ -38,9 +38,9 @@ def directive(name: str, form: Callable[..., None], calls: Calls) -> Callable[..
 @contextmanager
 def modules(**named: dict[str, Any]) -> Iterator[None]:
     """These modules in place of ones that are not installed; names with __ for dots."""
-    made = {name.replace("__", "."): content for name, content in named.items()}
+    contents = {name.replace("__", "."): content for name, content in named.items()}
     before = set(sys.modules)
-    for name, content in made.items():
+    for name, content in contents.items():
         parts = name.split(".")
         for end in range(1, len(parts) + 1):
             sys.modules.setdefault(".".join(parts[:end]), types.ModuleType(".".join(parts[:end])))
@@ -82,11 +82,11 @@ def test_spack_knows_what_cmake_looks_for() -> None:
     with modules(spack__package=package | more,
                  spack_repo__builtin__build_systems__cmake={"CMakePackage": CMakePackage},
                  spack_repo__builtin__build_systems__cuda={"CudaPackage": CudaPackage}):
-        made = runpy.run_path(str(SPACK / "packages/taugrid/package.py"))["Taugrid"]
+        recipe = runpy.run_path(str(SPACK / "packages/taugrid/package.py"))["Taugrid"]
     repository = yaml.safe_load((SPACK / "repo.yaml").read_text())["repo"]
     # From interface 2.0 on, a repository lies in spack_repo, in a folder of its name.
     assert repository == {"namespace": SPACK.name, "api": "v2.0"} and SPACK.parent.name == "spack_repo"
-    assert made.git == f"file://{PROJECT.resolve()}"
+    assert recipe.git == f"file://{PROJECT.resolve()}"
 
     specs = [arguments[0] for arguments, _ in named(calls, "depends_on")]
     needed = set(re.findall(r"find_package\((\w+)", (PROJECT / "CMakeLists.txt").read_text()
@@ -114,21 +114,21 @@ def test_spack_knows_what_cmake_looks_for() -> None:
         def __missing__(self, _: str) -> Spec:
             return self
 
-    one = made()
-    one.spec = Spec()
+    instance = recipe()
+    instance.spec = Spec()
     options = (PROJECT / "CMakeLists.txt").read_text()
-    given = one.cmake_args()
+    given = instance.cmake_args()
     assert "-DTAUGRID_TORCH_ROOT=/spack/lib/torch" in given
     for argument in given:
         name = argument.removeprefix("-D").partition("=")[0]
         assert re.search(rf"(option|set)\({name}\b", options), name
 
     asked: list[str] = []
-    one.prefix = types.SimpleNamespace(bin=types.SimpleNamespace(taugrid=PROGRAM))
-    made.test_kernels.__globals__.update(
+    instance.prefix = types.SimpleNamespace(bin=types.SimpleNamespace(taugrid=PROGRAM))
+    recipe.test_kernels.__globals__.update(
         which=lambda path: lambda *words, output, error: asked.extend([path, *words]) or "# verify: RIGHT, 2 cases",
         check_outputs=lambda patterns, text: [re.search(pattern, text)[0] for pattern in patterns])
-    one.test_kernels()
+    instance.test_kernels()
     assert asked == [PROGRAM, "verify", "--device", "cpu"]
     known = subprocess.run([PROGRAM, "verify", "--help"], text=True, capture_output=True, check=True).stdout
     assert "--device" in known
@@ -148,8 +148,8 @@ def test_ramble_reads_the_figures() -> None:
     }
     kit = {name: directive(name, form, calls) for name, form in forms.items()}
     with modules(ramble__appkit=kit | {"ExecutableApplication": type("ExecutableApplication", (), {})}):
-        made = runpy.run_path(str(PROJECT / "jobs/ramble/applications/taugrid/application.py"))["Taugrid"]
-    assert made.name == "taugrid"
+        application = runpy.run_path(str(PROJECT / "jobs/ramble/applications/taugrid/application.py"))["Taugrid"]
+    assert application.name == "taugrid"
     assert yaml.safe_load((PROJECT / "jobs/ramble/repo.yaml").read_text())["repo"]["namespace"] == "taugrid"
 
     workloads = {arguments[0]: more["executables"] for arguments, more in named(calls, "workload")}
@@ -216,12 +216,12 @@ def test_benchpark_scales_the_ranks() -> None:
                  benchpark__experiment={"Experiment": Experiment},
                  benchpark__programming_model={"ProgrammingModel": mixed("Model"), "ProgrammingModelType": models},
                  benchpark__scaling={"Scaling": mixed("Scaling"), "ScalingMode": scaling}):
-        made = runpy.run_path(str(PROJECT / "jobs/benchpark/experiments/taugrid/experiment.py"))["Taugrid"]
-    on_host, on_gpu, bench = made(), made("+cuda"), made("workload=bench", "exec_mode=test")
-    for one in (on_host, on_gpu, bench):
-        one.compute_applications_section()
-        one.compute_package_section()
-        assert one.required["n_resources"] == "{n_resources}"
+        experiment = runpy.run_path(str(PROJECT / "jobs/benchpark/experiments/taugrid/experiment.py"))["Taugrid"]
+    on_host, on_gpu, bench = experiment(), experiment("+cuda"), experiment("workload=bench", "exec_mode=test")
+    for variant in (on_host, on_gpu, bench):
+        variant.compute_applications_section()
+        variant.compute_package_section()
+        assert variant.required["n_resources"] == "{n_resources}"
     assert (on_host.variables["n_resources"], on_host.variables["n_ranks"]) == (2, "{n_resources}")
     assert (on_gpu.variables["device"], on_gpu.variables["n_gpus"]) == ("cuda", "{n_resources}")
     assert bench.variables["n_resources"] == 1 and re.search(bench.variables["cases"], "gram")

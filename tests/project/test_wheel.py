@@ -29,9 +29,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     sources = shutil.copytree(PROJECT / "analysis", folder / "analysis",  # setuptools builds beside them
                               ignore=shutil.ignore_patterns("tests", ".*", "*.egg-info", "build"))
-    made = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder,
-               sources, folder=folder)
-    assert made.returncode == 0, made.stderr
+    built = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder,
+                sources, folder=folder)
+    assert built.returncode == 0, built.stderr
     (wheel,) = folder.glob("taugrid_analysis-*.whl")
     frozen = run(sys.executable, "-m", "pip", "freeze", "--exclude-editable", folder=folder).stdout
     versions = folder / "versions.txt"

@@ -98,8 +98,8 @@ def test_an_array_is_a_run_a_seed(cluster: Cluster, world: World, hasty: str, tm
         assert cluster.wait(f"{job}_{seed}", "COMPLETED", "FAILED")["JobState"] == "COMPLETED", \
             (tmp_path / f"out-{seed}").read_text()
     assert differing(numbers(run / "seed5" / "results.h5"), numbers(run / "seed6" / "results.h5"))
-    own = measure(world.experiment, tmp_path / "own", "--set", "run.seed=5")
-    assert differing(numbers(own), numbers(run / "seed5" / "results.h5")) == []
+    alone = measure(world.experiment, tmp_path / "own", "--set", "run.seed=5")
+    assert differing(numbers(alone), numbers(run / "seed5" / "results.h5")) == []
 
 
 def test_an_array_is_a_run_a_value(cluster: Cluster, world: World, hasty: str, tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_an_array_is_a_run_a_value(cluster: Cluster, world: World, hasty: str, t
     job = submit(cluster, tmp_path / "out-%a", SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run,
                  options=("--array=1,2",), VENV=hasty, SWEEP="finetune.weight_decay 0.1 0.3")
     assert cluster.wait(f"{job}_1", "COMPLETED", "FAILED")["JobState"] == "COMPLETED", (tmp_path / "out-1").read_text()
-    own = measure(world.experiment, tmp_path / "own", "--set", "finetune.weight_decay=0.3")
-    assert differing(numbers(own), numbers(run / "finetune.weight_decay=0.3" / "results.h5")) == []
+    alone = measure(world.experiment, tmp_path / "own", "--set", "finetune.weight_decay=0.3")
+    assert differing(numbers(alone), numbers(run / "finetune.weight_decay=0.3" / "results.h5")) == []
     assert cluster.wait(f"{job}_2", "COMPLETED", "FAILED")["ExitCode"] == "2:0"
     assert "has no value 2: --array=0-1" in (tmp_path / "out-2").read_text()
 
@@ -129,8 +129,8 @@ def test_a_campaign_ends_in_one_report(cluster: Cluster, world: World, tmp_path:
                                                   (6, -1, "MISSING")])]
     assert len(lines) > 10  # the finished ones side by side
     assert "finetune.weight_decay" in (runs / "run-1.out").read_text()
-    own = measure(world.experiment, tmp_path / "own", "--set", "run.seed=6", "--set", "finetune.weight_decay=0.3")
-    assert differing(numbers(own), numbers(runs / "2" / "results.h5")) == []
+    alone = measure(world.experiment, tmp_path / "own", "--set", "run.seed=6", "--set", "finetune.weight_decay=0.3")
+    assert differing(numbers(alone), numbers(runs / "2" / "results.h5")) == []
 
 
 @pytest.mark.parametrize(("words", "problem"), [
@@ -169,12 +169,12 @@ def test_a_pipeline_trains_measures_and_makes_tables(cluster: Cluster, world: Wo
     assert ended["JobState"] == "COMPLETED", said
     assert cluster.job(first)["NumTasks"] == "1" and cluster.job(second)["NumTasks"] == "2"
     assert "Task addition: " in (runs / "tables.txt").read_text()
-    found = numbers(runs / "measure" / "results.h5")
+    piped = numbers(runs / "measure" / "results.h5")
     whole = numbers(shared.run(tmp_path, "run", world.experiment) / "results.h5")
-    assert "training/standard/loss" in whole.keys() - found.keys()  # given, not trained: it is the first run's
+    assert "training/standard/loss" in whole.keys() - piped.keys()  # given, not trained: it is the first run's
     apart = ("training/", "dimensions/")  # numbers of units and of steps, which the second step has not
     measured, again = ({name: values for name, values in each.items() if not name.startswith(apart)}
-                       for each in (whole, found))
+                       for each in (whole, piped))
     assert len(measured) > 50 and differing(measured, again) == []
 
 

@@ -192,7 +192,7 @@ at::Tensor on_device(const at::Tensor& host) {
     return at::empty(host.sizes(), host.options().device(rehearsal_device())).copy_(host);
   auto* owner = new c10::Storage(host.storage());
   c10::DataPtr data(
-      owner->mutable_data(), owner, [](void* one) { delete static_cast<c10::Storage*>(one); },
+      owner->mutable_data(), owner, [](void* storage) { delete static_cast<c10::Storage*>(storage); },
       c10::Device(type, 0));
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(c10::Storage::use_byte_size_t{}, owner->nbytes(), std::move(data), &memory, true), key(),
@@ -239,8 +239,8 @@ const std::set<std::string> waiting = {"aten::nonzero", "aten::equal", "aten::ma
 /// Whether the host's kernel can work on the device's own memory: it makes no view, places nothing on a
 /// device and need not resize what it writes.
 bool in_place(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given) {
-  for (const auto& one : schema.returns())
-    if (one.alias_info() != nullptr && !one.alias_info()->isWrite()) return false;
+  for (const auto& returned : schema.returns())
+    if (returned.alias_info() != nullptr && !returned.alias_info()->isWrite()) return false;
   for (std::size_t i = 0; i < given.size(); ++i) {
     const auto* alias = schema.arguments()[i].alias_info();
     const bool empty =
@@ -254,13 +254,13 @@ c10::IValue on_host(const c10::IValue& value) {
   if (value.isTensor()) return value.toTensor().defined() ? c10::IValue(on_host(value.toTensor())) : value;
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const at::Tensor& one : value.toTensorVector()) list.push_back(on_host(one));
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(on_host(tensor));
     return list;
   }
   if (value.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
-      list.push_back(one && one->defined() ? std::optional(on_host(*one)) : one);
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
+      list.push_back(tensor && tensor->defined() ? std::optional(on_host(*tensor)) : tensor);
     return list;
   }
   return value;
@@ -270,7 +270,7 @@ c10::IValue on_device(const c10::IValue& value) {
   if (value.isTensor()) return on_device(value.toTensor());
   if (!value.isTensorList()) return value;
   c10::List<at::Tensor> list;
-  for (const at::Tensor& one : value.toTensorVector()) list.push_back(on_device(one));
+  for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(on_device(tensor));
   return list;
 }
 
@@ -287,7 +287,7 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     return;
   }
   std::transform(given.begin(), given.end(), stack->end() - count,
-                 [](const auto& one) { return on_host(one); });
+                 [](const auto& argument) { return on_host(argument); });
   // A kernel that writes into its arguments returns references to them, which LibTorch reads when it has
   // dropped them from the stack: their tensors must live until then.
   const std::vector<c10::IValue> alive(stack->end() - count, stack->end());

@@ -27,7 +27,7 @@ namespace {
 std::mutex mutex;
 
 /// What this process published: its own changes a client sees at once.
-std::set<std::string>& own() {
+std::set<std::string>& published() {
   static auto* paths = new std::set<std::string>;
   return *paths;
 }
@@ -52,7 +52,7 @@ bool hidden(const char* path) {
   if (!shared) return false;
   {
     const std::scoped_lock lock(mutex);
-    if (own().count(path) != 0) return false;
+    if (published().count(path) != 0) return false;
   }
   struct stat status {};
   if (syscall(SYS_newfstatat, AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
@@ -110,7 +110,7 @@ STAND_IN int open(const char* path, int flags, ...) {
   if (flags == (O_RDONLY | O_CLOEXEC)) count(path);
   if ((flags & O_CREAT) != 0) {
     const std::scoped_lock lock(mutex);
-    own().insert(path);
+    published().insert(path);
   }
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
@@ -142,7 +142,7 @@ STAND_IN int rename(const char* from, const char* to) {
   const auto result = static_cast<int>(syscall(SYS_rename, from, to));
   if (result == 0) {
     const std::scoped_lock lock(mutex);
-    own().insert(to);
+    published().insert(to);
   }
   return result;
 }

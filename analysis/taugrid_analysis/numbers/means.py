@@ -57,13 +57,15 @@ def rand_index(a: Array, b: Array) -> float:
     return 1.0 if most == chance else float((together - chance) / (most - chance))
 
 
-def normalised(accuracy: Array, own: Array) -> Floats:
+def normalised(accuracy: Array, single: Array) -> Floats:
     """Accuracies [..., T] over the tasks' own models' [T], as the program has it.
 
     A task whose own model is never right counts as 0, and what is NaN stays so.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where((own > 0) | np.isnan(own) | np.isnan(accuracy), accuracy / own, 0.0))
+        return np.asarray(
+            np.where((single > 0) | np.isnan(single) | np.isnan(accuracy), accuracy / single, 0.0)
+        )
 
 
 def place_of(alpha: Array, wanted: float) -> int | None:

@@ -103,15 +103,15 @@ def table(paper: str, linked: bool = False) -> Table:
 
 def _recorded(paper: str) -> list[str]:
     """The recorded runs of the paper's job, those together that one program made on one machine and day."""
-    made: dict[str, list[str]] = {}
+    by_origin: dict[str, list[str]] = {}
     for name in reference.of_job(paper):
         run = reference.read(name)
         how = f"{run.finished[:10]} (revision {run.revision}; {run.machine})"
-        made.setdefault(how, []).append(f"`{name}`")
-    if not made:
+        by_origin.setdefault(how, []).append(f"`{name}`")
+    if not by_origin:
         return []
     compares = f"`taugrid_analysis reproduce {paper}` measures again, and compares with these recorded runs."
-    return [compares, *(f"Of {how}: {', '.join(names)}." for how, names in made.items())]
+    return [compares, *(f"Of {how}: {', '.join(names)}." for how, names in by_origin.items())]
 
 
 def tables() -> list[Table]:

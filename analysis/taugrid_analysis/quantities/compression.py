@@ -61,11 +61,11 @@ def compression(run: Run) -> Table:
     for regime in run.results.names(GROUP):
         data, single = run.data(GROUP, regime), run.data("single_task", regime)
         assert data is not None and single is not None
-        whole, own = float(data["whole_bits"]), single["accuracy"].to_numpy()
+        whole, fine_tuned = float(data["whole_bits"]), single["accuracy"].to_numpy()
         for share, bits, kept, accuracy in zip(
             *(data[name].to_numpy() for name in ("rank_share", "bits", "kept", "accuracy")), strict=True
         ):
-            means = [float(x.mean()) for x in (kept, accuracy, own, accuracy / own)]
+            means = [float(x.mean()) for x in (kept, accuracy, fine_tuned, accuracy / fine_tuned)]
             table.rows.append([regime, float(share), float(bits) / 8e6, float(bits) / whole, *means])
     return table
 

@@ -28,7 +28,7 @@ class _Hub(Net):
             self.classifier = nn.Linear(width, len(config.get("id2label", "12")))
 
     @property
-    def own(self) -> Any:
+    def tower(self) -> Any:
         """The encoder."""
         return self.get_submodule(self.part) if self.part else self
 
@@ -82,12 +82,12 @@ class Vit(_Hub):
         tokens = (config.get("image_size", 224) // patch) ** 2 + 1
         eps, quick = config.get("layer_norm_eps", 1e-12), config.get("hidden_act", "gelu") == "quick_gelu"
         mlp, heads = config.get("intermediate_size", 3072), config.get("num_attention_heads", 12)
-        self.own.embeddings = _Embeddings(width, config.get("num_channels", 3), patch, tokens)
+        self.tower.embeddings = _Embeddings(width, config.get("num_channels", 3), patch, tokens)
         layers = [
             _VitLayer(width, mlp, heads, eps, quick) for _ in range(config.get("num_hidden_layers", 12))
         ]
-        self.own.encoder = nn.ModuleDict({"layer": nn.ModuleList(layers)})
-        self.own.layernorm = nn.LayerNorm(width, eps)
+        self.tower.encoder = nn.ModuleDict({"layer": nn.ModuleList(layers)})
+        self.tower.layernorm = nn.LayerNorm(width, eps)
 
     def passes_over(self, name: str) -> bool:
         return "pooler." in name or name.endswith("embeddings.mask_token")
@@ -108,13 +108,13 @@ class Vit(_Hub):
         return names
 
     def states(self, x: Tensor) -> list[Tensor]:
-        return self.chain(self.own.embeddings(x))
+        return self.chain(self.tower.embeddings(x))
 
     def stages(self) -> list[nn.Module]:
-        return list(self.own.encoder["layer"])
+        return list(self.tower.encoder["layer"])
 
     def features(self, last: Tensor) -> Tensor:
-        features: Tensor = self.own.layernorm(last[:, 0])
+        features: Tensor = self.tower.layernorm(last[:, 0])
         return features
 
 
@@ -154,7 +154,7 @@ class ConvNext(_Hub):
         super().__init__(config, "convnext", widths[-1])
         patch, scale = config.get("patch_size", 4), float(config.get("layer_scale_init_value", 1e-6))
         convolution = nn.Conv2d(config.get("num_channels", 3), widths[0], patch, patch)
-        self.own.embeddings = nn.ModuleDict(
+        self.tower.embeddings = nn.ModuleDict(
             {"patch_embeddings": convolution, "layernorm": nn.LayerNorm(widths[0], 1e-6)}
         )
         groups, before = nn.ModuleList(), widths[0]
@@ -167,8 +167,8 @@ class ConvNext(_Hub):
             group.add_module("layers", nn.ModuleList(layers))
             groups.append(group)
             before = width
-        self.own.encoder = nn.ModuleDict({"stages": groups})
-        self.own.layernorm = nn.LayerNorm(before, config.get("layer_norm_eps", 1e-12))
+        self.tower.encoder = nn.ModuleDict({"stages": groups})
+        self.tower.layernorm = nn.LayerNorm(before, config.get("layer_norm_eps", 1e-12))
         self.constants = {name: scale for name in self.order() if name.endswith(".layer_scale_parameter")}
 
     def order(self) -> list[str]:
@@ -183,16 +183,16 @@ class ConvNext(_Hub):
         return names
 
     def states(self, x: Tensor) -> list[Tensor]:
-        parts = self.own.embeddings
+        parts = self.tower.embeddings
         return self.chain(parts["layernorm"](parts["patch_embeddings"](x).permute(0, 2, 3, 1)))
 
     def stages(self) -> list[nn.Module]:
         stages: list[nn.Module] = []
-        for g, group in enumerate(self.own.encoder["stages"]):
+        for g, group in enumerate(self.tower.encoder["stages"]):
             layers = list(group.get_submodule("layers").children())
             stages += [_Halved(group), *layers[1:]] if g > 0 else layers
         return stages
 
     def features(self, last: Tensor) -> Tensor:
-        features: Tensor = self.own.layernorm(last.mean((1, 2)))
+        features: Tensor = self.tower.layernorm(last.mean((1, 2)))
         return features

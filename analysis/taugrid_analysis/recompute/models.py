@@ -44,12 +44,12 @@ def accuracies(oracle: Oracle, group: str, variable: str, right: Right, most: in
         yield Check("correct", f"{group}/{variable}", known, measure_bits, most)
 
 
-def chosen_row(validation: Array, own: Array) -> int:
+def chosen_row(validation: Array, single: Array) -> int:
     """The coefficient with the largest mean normalised accuracy, of a curve [A, T] and accuracies [T].
 
     NaN: of tasks that are left out.
     """
-    return int(np.argmax(np.nanmean(normalised(validation, own), axis=1)))
+    return int(np.argmax(np.nanmean(normalised(validation, single), axis=1)))
 
 
 def chosen_means(

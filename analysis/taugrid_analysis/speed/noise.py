@@ -68,5 +68,5 @@ def interval(calls: list[Floats]) -> Interval | None:
     logs = _logs(calls)
     if len(logs) < CALLS or not np.isfinite(logs).all():
         return None
-    found = of_logs(logs)
-    return found.low, found.high
+    estimate = of_logs(logs)
+    return estimate.low, estimate.high

@@ -146,7 +146,7 @@ def groups(sizes: list[int], classes: int) -> list[range]:
 
 
 def replaced(rows: NDArray[np.int64], other: NDArray[np.int64], percent: int, name: str) -> NDArray[np.int64]:
-    """`own` with so many percent of its rows replaced by rows of `other`, drawn by name."""
+    """`rows` with so many percent of them replaced by rows of `other`, drawn by name."""
     count = len(rows) * percent // 100
     if count > len(other):
         raise InputError(f"--replaced {percent}: {name} needs {count} other pictures; there are {len(other)}")

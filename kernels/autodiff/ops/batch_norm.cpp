@@ -54,8 +54,8 @@ struct NormaliseByBatch : Function<NormaliseByBatch> {
     const auto rstd = (m.variance + eps).rsqrt();
     const auto x_hat =
         x.sub(by_channel(m.mean.to(x.scalar_type()))).mul_(by_channel(rstd.to(x.scalar_type())));
-    batch->found.push_back(m.mean);
-    batch->found.push_back(m.variance * (m.count / (m.count - 1).clamp_min(1)));
+    batch->moments.push_back(m.mean);
+    batch->moments.push_back(m.variance * (m.count / (m.count - 1).clamp_min(1)));
     context->save_for_backward({x_hat, weight});
     context->saved_data["rstd"] = rstd;
     context->saved_data["count"] = m.count;
@@ -87,8 +87,8 @@ at::Tensor normalised_by_batch(const at::Tensor& x, const at::Tensor& weight, co
                                double eps, BatchStatistics& batch) {
   const auto mean = at::zeros({x.size(1)}, x.options().requires_grad(false)), variance = at::zeros_like(mean);
   auto y = at::batch_norm(x, weight, bias, mean, variance, /*training=*/true, /*momentum=*/1, eps, false);
-  batch.found.push_back(mean);
-  batch.found.push_back(variance);
+  batch.moments.push_back(mean);
+  batch.moments.push_back(variance);
   return y;
 }
 

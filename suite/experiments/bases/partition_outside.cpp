@@ -161,7 +161,7 @@ void PartitionOutside::write(Results& out, const Finished& done, const ChosenMet
     const auto of_task = together(done, method, name, t);
     for (const auto& [what, values] : of_task) rows[what].push_back(values);
     const auto& cosine = of_task.at("cosine");
-    std::vector<std::int64_t> nearest, found;
+    std::vector<std::int64_t> nearest, near_enough;
     std::vector<double> shot, tuned, chosen;
     for (std::size_t p = 0; p < bases_.partitions().size(); ++p) {
       const auto some = bases_.clusters_of(p);
@@ -175,13 +175,13 @@ void PartitionOutside::write(Results& out, const Finished& done, const ChosenMet
       const auto best =
           metrics::chosen_row(of_task.at("held_validation")[place].unsqueeze(1), at::ones({1}, at::kDouble));
       nearest.push_back(place);
-      found.push_back(at_cosine(c) >= threshold_ ? 1 : 0);
+      near_enough.push_back(at_cosine(c) >= threshold_ ? 1 : 0);
       shot.push_back(of_task.at("held_test")[place][one_shot].item<double>());
       tuned.push_back(of_task.at("held_test")[place][best].item<double>());
       chosen.push_back(alpha_[static_cast<std::size_t>(best)]);
     }
     rows["nearest"].push_back(at::tensor(nearest, at::kLong));
-    rows["found"].push_back(at::tensor(found, at::kLong));
+    rows["found"].push_back(at::tensor(near_enough, at::kLong));
     rows["one_shot"].push_back(at::tensor(shot, at::kDouble));
     rows["tuned"].push_back(at::tensor(tuned, at::kDouble));
     rows["chosen_alpha"].push_back(at::tensor(chosen, at::kDouble));

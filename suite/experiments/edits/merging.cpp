@@ -181,7 +181,7 @@ class Merging final : public Experiment {
     auto result = chosen.method->merge(merging::ModelsToMerge(study_, name, kept), part, context);
     store::TensorFile file{std::move(result.more), {}};
     file.tensors["tau"] = result.merged.tau;
-    const auto& stats = result.merged.made;
+    const auto& stats = result.merged.stats;
     file.tensors["made"] =
         at::tensor({stats.density, stats.passes, result.inputs.forward, result.inputs.backward}, at::kDouble);
     return file;

@@ -170,7 +170,7 @@ class LayerAverages final : public Experiment {
         }
       }
     }
-    Features one(std::size_t k, const models::Batch& batch, const Features& start) const {
+    Features of_model(std::size_t k, const models::Batch& batch, const Features& start) const {
       return linear_ ? tangents(study_.vectors.vector(name_, k), batch)
                      : outputs(study_.edits.state(Edit::own(name_, k)), batch, start);
     }
@@ -245,7 +245,7 @@ class LayerAverages final : public Experiment {
           const auto batch = sample.points.part(share.begin + begin, count);
           const auto start = start_of(batch);
           std::vector<Features> single;
-          for (const auto k : average.models) single.push_back(passes->one(k, batch, start));
+          for (const auto k : average.models) single.push_back(passes->of_model(k, batch, start));
           const auto mixed = passes->mean(batch, start);
           auto slice = rows.of("values", begin, count);
           for (std::size_t layer = 0; layer < start.size(); ++layer)

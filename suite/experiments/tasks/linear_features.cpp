@@ -61,15 +61,16 @@ class LinearFeatures final : public Experiment {
   void write(Results&, const Finished&) const override {}
 
  private:
-  /// Outputs of θ0, or tangents of these tasks' vectors, on task b's samples. `made`: the unit has made its
-  /// weights for another task's.
-  void count(Tally& tally, std::size_t b, const std::vector<std::size_t>& of, bool made) const {
+  /// Outputs of θ0, or tangents of these tasks' vectors, on task b's samples. `made_before`: the unit has
+  /// made its weights for another task's.
+  void count(Tally& tally, std::size_t b, const std::vector<std::size_t>& of, bool made_before) const {
     for (const auto split : {Split::test, Split::validation}) {
       const auto n = study_.samples.size(b, split, study_.points(b));
       tally.sample(b, split, n);
       const auto before = tally.mark();
       if (study_.model.by_stages())
-        tally.outputs_by_stages(b, of, 1, n, {.tangent = !of.empty(), .made = made || split != Split::test});
+        tally.outputs_by_stages(b, of, 1, n,
+                                {.tangent = !of.empty(), .made_before = made_before || split != Split::test});
       else
         of.empty() ? tally.forward(b, n) : tally.tangent(b, n);
       tally.count_part_of_later(before, ledger::part_left(study_));

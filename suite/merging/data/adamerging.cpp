@@ -188,8 +188,8 @@ class AdaMerging final : public DataMerge {
     result.merged.tau = lambda.merged(at::zeros_like(study_.model.theta0())).cpu();
     const auto nonzero = at::count_nonzero(result.merged.tau).item<std::int64_t>();
     const auto taken = static_cast<double>(settings_.steps);
-    result.merged.made = {static_cast<double>(nonzero) / static_cast<double>(result.merged.tau.numel()),
-                          2 * taken + 1};
+    result.merged.stats = {static_cast<double>(nonzero) / static_cast<double>(result.merged.tau.numel()),
+                           2 * taken + 1};
     result.inputs.forward = result.inputs.backward =
         taken * static_cast<double>(settings_.batch) * static_cast<double>(all.size());
     result.more = {{"lambda", lambda.used()}, {"entropy", entropy}};

@@ -92,7 +92,7 @@ class ChosenConsensus final : public DataMerge {
           context.stop_if_requested();
           context.progress(share, "consensus");
         });
-    result.merged.made.passes += before + 2;  // each mask is of the whole and of a vector
+    result.merged.stats.passes += before + 2;  // each mask is of the whole and of a vector
     return result;
   }
 
@@ -138,7 +138,7 @@ class ChosenConsensus final : public DataMerge {
     });
     store::TensorFile file;
     file.tensors["tau"] = merged.tau;
-    file.tensors["passes"] = at::full({}, merged.made.passes, at::kDouble);
+    file.tensors["passes"] = at::full({}, merged.stats.passes, at::kDouble);
     return file;
   }
 

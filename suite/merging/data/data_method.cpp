@@ -38,13 +38,13 @@ MergeResult DataMerge::merge(const ModelsToMerge& models, const Part& part,
   auto result = merged(models, part, context);
   if (calibration_ == 0) return result;
   context.stop_if_requested();
-  auto& [tau, made] = result.merged;
+  auto& [tau, stats] = result.merged;
   const auto length = static_cast<double>(tau.numel());
   auto calibrated = at::empty_like(tau);
   const auto nonzero =
       put_calibrated(tau, models.vectors(), calibration_, Sink(calibrated), Team(context.group));
   tau = calibrated;
-  made = {static_cast<double>(nonzero) / length, made.passes + 1};
+  stats = {static_cast<double>(nonzero) / length, stats.passes + 1};
   return result;
 }
 

@@ -125,7 +125,7 @@ class Fisher final : public DataMerge {
     result.merged.tau = above.div_(below).to(at::kFloat);
     const auto nonzero = at::count_nonzero(result.merged.tau).item<std::int64_t>();
     // Each model is read where its information is taken and here, with that.
-    result.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length), 3};
+    result.merged.stats = {static_cast<double>(nonzero) / static_cast<double>(length), 3};
     result.more = {{"floored", floored}, {"norm", norms}};
     return result;
   }

@@ -58,7 +58,7 @@ class Joint final : public DataMethod {
     MergeResult result;
     result.merged.tau = models_.vector(name, of);
     const auto nonzero = at::count_nonzero(result.merged.tau).item<std::int64_t>();
-    result.merged.made.density =
+    result.merged.stats.density =
         static_cast<double>(nonzero) / static_cast<double>(result.merged.tau.numel());
     const auto each = training::step_inputs(study_, JointModels::regime_of(name), how, of.front());
     result.inputs.forward = result.inputs.backward = static_cast<double>(how.steps * each);

@@ -132,8 +132,8 @@ class LocalizeStitch final : public DataMerge {
     });
     const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
     constexpr double bits_of_mask = 1.0 / 32;
-    result.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length),
-                          before + vectors.passes() + bits_of_mask * (stitching_ == Stitching::own ? 1 : 2)};
+    result.merged.stats = {static_cast<double>(nonzero) / static_cast<double>(length),
+                           before + vectors.passes() + bits_of_mask * (stitching_ == Stitching::own ? 1 : 2)};
     std::int64_t masks = 0, numbers = 0;
     std::set<std::int64_t> seen;  // clusters whose mask was counted
     for (std::size_t t = 0; t < tasks; ++t) {

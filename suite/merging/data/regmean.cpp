@@ -144,8 +144,8 @@ class RegMean final : public DataMerge {
     const auto length = static_cast<double>(tau.numel());
     // Each model is read where its Gram matrices are taken, too; of linear regimes these are θ0's.
     const double models_read = study::regime(models.regime()).linear ? 0 : 1;
-    result.merged.made = {static_cast<double>(nonzero) / length,
-                          vectors.passes() + models_read + static_cast<double>(gram_numbers()) / length};
+    result.merged.stats = {static_cast<double>(nonzero) / length,
+                           vectors.passes() + models_read + static_cast<double>(gram_numbers()) / length};
     return result;
   }
 

@@ -16,15 +16,15 @@ namespace {
 
 at::Tensor calibrate(const at::Tensor& merged, std::span<const at::Tensor> tau, double least) {
   const auto [u, s, vh] = thin_svd(merged.to(at::kDouble));
-  const auto own = vh * s.unsqueeze(1);  // [r,n]
+  const auto coordinates = vh * s.unsqueeze(1);  // [r,n]
   auto counted = at::zeros_like(s);
   for (const auto& vector : tau) {
     const auto along = at::mm(u.t(), vector.view(merged.sizes()).to(at::kDouble));
     const auto square = along.square().sum(1);
-    const auto share = at::where(square.gt(0), (own * along).sum(1) / square, least);
+    const auto share = at::where(square.gt(0), (coordinates * along).sum(1) / square, least);
     counted.add_(share.clamp_min(least));
   }
-  return at::mm(u * (static_cast<double>(tau.size()) / counted), own).to(at::kFloat);
+  return at::mm(u * (static_cast<double>(tau.size()) / counted), coordinates).to(at::kFloat);
 }
 
 bool is_matrix(const NamedTensor& tensor) { return tensor.shape.size() == 2 && tensor.range.count > 0; }
@@ -35,16 +35,16 @@ double flops(const NamedTensor& tensor, std::size_t count) {
   return svd_flops(m, n) + 2 * (static_cast<double>(count) + 1) * m * n * std::min(m, n);
 }
 
-/// Puts all tensors, of which `made` gives what is merged of each.
-template <class Made>
-std::int64_t put_all(const TaskVectors& vectors, double least, const Made& made, const Sink& sink,
+/// Puts all tensors, of which `merged_of` gives what is merged of each.
+template <class MergedOf>
+std::int64_t put_all(const TaskVectors& vectors, double least, const MergedOf& merged_of, const Sink& sink,
                      const Team& team) {
   return put_tensors(
       vectors, [&](const NamedTensor& tensor) { return flops(tensor, vectors.count()); },
       [&](const NamedTensor& tensor, const Sink::See& see) {
         const auto range = tensor.range;
         if (range.count == 0) return;
-        const auto merged = made(tensor);
+        const auto merged = merged_of(tensor);
         if (!is_matrix(tensor) || !merged.any().template item<bool>()) return see(range.begin, merged);
         vectors.visit(vectors.all(), range, range.count,
                       [&](std::int64_t begin, std::span<const at::Tensor> tau) {

@@ -81,10 +81,10 @@ at::Tensor dc_merge(const Deltas& deltas, const DirectionalConsistency& settings
   auto merged = at::zeros_like(delta);
   std::int64_t first = 0;
   for (const auto& values : s) {
-    const auto own = values.size(0);
-    merged.addmm_(at::mm(cover_u.narrow(1, first, own), sum.narrow(0, first, own).narrow(1, first, own)),
-                  cover_vh.narrow(0, first, own));
-    first += own;
+    const auto rank = values.size(0);
+    merged.addmm_(at::mm(cover_u.narrow(1, first, rank), sum.narrow(0, first, rank).narrow(1, first, rank)),
+                  cover_vh.narrow(0, first, rank));
+    first += rank;
   }
   return merged;
 }

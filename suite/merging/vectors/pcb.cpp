@@ -142,7 +142,7 @@ class Pcb final : public VectorMethod {
         std::max<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(n) * (1 - clip) - 1), 0);
     std::vector<std::int64_t> k(static_cast<std::size_t>(count), n - place(clip, n));
     k.resize(static_cast<std::size_t>(2 * count), n - highest);
-    const auto found = kth_largest(k, n, [&](const auto& see) {
+    const auto largest = kth_largest(k, n, [&](const auto& see) {
       vectors.visit(vectors.all(), range, 1, [&](std::int64_t, std::span<const at::Tensor> tau) {
         for (std::size_t t = 0; t < tau.size(); ++t) {
           see(t, tau[t]);
@@ -150,8 +150,8 @@ class Pcb final : public VectorMethod {
         }
       });
     });
-    bounds.low.assign(found.begin(), found.begin() + count);
-    bounds.high.assign(found.begin() + count, found.end());
+    bounds.low.assign(largest.begin(), largest.begin() + count);
+    bounds.high.assign(largest.begin() + count, largest.end());
   }
 
   /// The scores of the places that a cut is at; below 0 where hardly any vector agrees with the sum.

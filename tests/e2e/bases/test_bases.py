@@ -94,8 +94,8 @@ def again(run: Path) -> Oracle:
 def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path, ranks: int,
                                             more: tuple[str, ...]) -> None:
     """Nor on the memory, where not all vectors fit."""
-    found = launch.measure(experiment, tmp_path / "run", *more, ranks=ranks)
-    assert differing(numbers(run / "results.h5"), numbers(found)) == []
+    results = launch.measure(experiment, tmp_path / "run", *more, ranks=ranks)
+    assert differing(numbers(run / "results.h5"), numbers(results)) == []
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -127,8 +127,8 @@ def test_partitions(again: Oracle, regime: str) -> None:
     np.fill_diagonal(affinity, 0)
     oracle = SpectralClustering(2, affinity="precomputed", n_init=20, random_state=0).fit_predict(affinity)
     assert adjusted_rand_score(labels[1, 0], oracle) == 1
-    one = 4 * sum(v.numel() for v in again.theta0.values())
-    stored = [[one] + [0] * RANDOM, [2 * one] * (1 + RANDOM), [3 * one] + [0] * RANDOM]
+    vector_bytes = 4 * sum(v.numel() for v in again.theta0.values())
+    stored = [[vector_bytes] + [0] * RANDOM, [2 * vector_bytes] * (1 + RANDOM), [3 * vector_bytes] + [0] * RANDOM]
     assert again.results[f"bases/{regime}/bytes"][()].tolist() == stored
 
 
@@ -152,7 +152,7 @@ def accuracy(
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_models_of_bases(again: Oracle, regime: str) -> None:
-    group, own = again.results[f"bases/{regime}"], again.results[f"single_task/{regime}"]
+    group, single = again.results[f"bases/{regime}"], again.results[f"single_task/{regime}"]
     tau = torch.stack([flat(again.tau(regime, t)) for t in T]).numpy()
     for row in range(3):
         for p in range(1 + RANDOM):
@@ -169,11 +169,11 @@ def test_models_of_bases(again: Oracle, regime: str) -> None:
                         stored = (group["validation_accuracy"][row, p, a, t] if split == "validation"
                                   else group["accuracy"][row, p, t])
                         assert stored == pytest.approx(right, abs=1.01 / n)
-            shares = (group["validation_accuracy"][row, p] / own["validation_accuracy"][()]).mean(1)
+            shares = (group["validation_accuracy"][row, p] / single["validation_accuracy"][()]).mean(1)
             assert group["coefficient"][row, p] == ALPHA[int(np.argmax(shares))]
             test = group["accuracy"][row, p]
             assert group["absolute"][row, p] == pytest.approx(test.mean())
-            assert group["normalized"][row, p] == pytest.approx((test / own["accuracy"][()]).mean())
+            assert group["normalized"][row, p] == pytest.approx((test / single["accuracy"][()]).mean())
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -251,8 +251,8 @@ def test_a_second_start_is_fine_tuned_as_in_a_run_of_its_own(
         assert all(torch.equal(mixed[name], alone[name]) for name in alone)
     with h5py.File(tmp_path / "run/results.h5") as file, h5py.File(run / "results.h5") as both:
         for what, name in (("pretrained", "start_accuracy"), ("standard", "own_accuracy")):
-            own = both[f"mixed_starts/standard/{name}"][1]
-            np.testing.assert_allclose(own, file[f"single_task/{what}/accuracy"], atol=1.01 / 30)  # θ0 + τ is rounded
+            saved = both[f"mixed_starts/standard/{name}"][1]
+            np.testing.assert_allclose(saved, file[f"single_task/{what}/accuracy"], atol=1.01 / 30)  # θ0 + τ is rounded
 
 
 def test_vectors_of_two_starts(run: Path, again: Oracle, other: Path) -> None:
@@ -265,19 +265,19 @@ def test_vectors_of_two_starts(run: Path, again: Oracle, other: Path) -> None:
         for task in TASKS:
             held = load_file(folder / "standard" / task / "model.safetensors")
             tuned[start].append(torch.cat([held[name].double().flatten() for name in first]).numpy())
-    vectors = [one - theta[start] for start in (0, 1) for one in tuned[start]]
+    vectors = [weights - theta[start] for start in (0, 1) for weights in tuned[start]]
     for i, a in enumerate(vectors):
         np.testing.assert_allclose(group["cosine"][i], [cosine(a, b) for b in vectors], atol=2e-5)
-    np.testing.assert_allclose(group["norm"], [np.linalg.norm(one) for one in vectors], rtol=1e-5)
-    across = [np.linalg.norm(one - theta[1 - start]) for start in (0, 1) for one in tuned[start]]
+    np.testing.assert_allclose(group["norm"], [np.linalg.norm(vector) for vector in vectors], rtol=1e-5)
+    across = [np.linalg.norm(weights - theta[1 - start]) for start in (0, 1) for weights in tuned[start]]
     np.testing.assert_allclose(group["across_norm"], across, rtol=1e-4)
     assert group["distance"][()] == pytest.approx(np.linalg.norm(theta[1] - theta[0]), rel=1e-5)
     own_validation = again.results["single_task/standard/validation_accuracy"][()]
     for start in (0, 1):
-        own = sum(one - theta[start] for one in tuned[start])
-        theirs = sum(one - theta[1 - start] for one in tuned[1 - start])
-        across_all = sum(one - theta[start] for one in tuned[1 - start])
-        for kind, tau in enumerate((own, (own + theirs) / 2, theirs, across_all)):
+        ours = sum(weights - theta[start] for weights in tuned[start])
+        theirs = sum(weights - theta[1 - start] for weights in tuned[1 - start])
+        across_all = sum(weights - theta[start] for weights in tuned[1 - start])
+        for kind, tau in enumerate((ours, (ours + theirs) / 2, theirs, across_all)):
             chosen = list(MIXED).index(group["coefficient"][start, kind])
             for a, alpha in enumerate(MIXED):
                 shift = theta[start] + alpha * tau - theta[0]  # of models evaluated from the first θ0
@@ -318,9 +318,9 @@ def test_vectors_of_two_starts(run: Path, again: Oracle, other: Path) -> None:
 def test_wrong_second_starts(
     experiment: Path, world: World, other: Path, tmp_path: Path, case: str, expected: list[str]
 ) -> None:
-    told = world.model / "config.json"
+    config = world.model / "config.json"
     (tmp_path / "narrow").mkdir()
-    text = told.read_text().replace('"hidden_size": 24', '"hidden_size": 12')
+    text = config.read_text().replace('"hidden_size": 24', '"hidden_size": 12')
     (tmp_path / "narrow" / "config.json").write_text(text)
     setting = {
         "architecture": f"bases.mixed.other={tmp_path / 'narrow'}",
@@ -350,7 +350,7 @@ def test_all_alone_is_task_arithmetic(world: World, tmp_path: Path) -> None:
 
 
 def test_recompute_takes_bases_again(run: Path) -> None:
-    told = {
+    quantities = {
         "bases": ("cosine", "eigenvalues", "labels", "coefficient", "accuracy", "validation_accuracy"),
         "basis_negation": ("nearest_cosine", "test_target", "test_control", "target"),
         "basis_transfer": ("cosine", "validation_accuracy", "test_accuracy", "accuracy"),
@@ -359,7 +359,7 @@ def test_recompute_takes_bases_again(run: Path) -> None:
         "mixed_starts": ("cosine", "across_norm", "distance", "accuracy", "own_accuracy", "normalized"),
         "low_rank": ("error", "encoder", "decoder", "accuracy", "coefficient"),
     }
-    for group, every in told.items():
+    for group, every in quantities.items():
         done = analysis_command.called("recompute", run, "--points", "80", "--only", group)
         assert done.returncode == 0, done.stdout + done.stderr
         for what in every:
@@ -447,7 +447,7 @@ def test_vectors_on_the_way_of_training(run: Path, again: Oracle, regime: str) -
         folder = run / "checkpoints" / regime
         every = [load_file(folder / task / mark / "model.safetensors") for task in TASKS]
         tau = torch.stack([
-            torch.cat([(one[name] - again.theta0[name]).flatten() for name in again.theta0]) for one in every
+            torch.cat([(model[name] - again.theta0[name]).flatten() for name in again.theta0]) for model in every
         ]).double()
         np.testing.assert_allclose(norm[place], tau.norm(dim=1), rtol=1e-5)
         np.testing.assert_allclose(cosine[place], cosines(tau), atol=2e-5)
@@ -478,11 +478,11 @@ def test_every_gap_and_partition(run: Path, again: Oracle) -> None:
         every, other = group["every_labels"][()], read[REGIMES[0]]["every_labels"][()]
         assert every[mark, k].max() == k and np.array_equal(every[mark, group["chosen_clusters"][mark] - 1],
                                                             group["labels"][mark])
-        for column, one, known in ((f"Rand index with {REGIMES[0]}", other[mark, k], regime != REGIMES[0]),
-                                   ("Rand index with the end", every[-1, k], marks[mark] != "end")):
+        for column, labels, known in ((f"Rand index with {REGIMES[0]}", other[mark, k], regime != REGIMES[0]),
+                                      ("Rand index with the end", every[-1, k], marks[mark] != "end")):
             assert (row[column] != "") == known
             if known:
-                assert (float(row[column]) == 1) == np.array_equal(every[mark, k], one)
+                assert (float(row[column]) == 1) == np.array_equal(every[mark, k], labels)
     assert f"{REGIMES[0]} (k = " in done.stdout
 
 
@@ -501,8 +501,8 @@ def test_models_that_were_kept_are_whole_and_asked_for(world: World, tmp_path: P
     (folder / "results.h5").unlink()
     (folder / "units" / "early_similarity__standard.safetensors").unlink()
     shutil.rmtree(kept)
-    found = launch.measure(experiment, folder, *settings)  # trains blobs again
-    assert differing(numbers(tmp_path / "before.h5"), numbers(found)) == []
+    results = launch.measure(experiment, folder, *settings)  # trains blobs again
+    assert differing(numbers(tmp_path / "before.h5"), numbers(results)) == []
     assert (kept / "model.safetensors").read_bytes() == before
 
 
@@ -546,10 +546,10 @@ def test_loss_gaps_of_the_sum(again: Oracle, regime: str) -> None:
     group = again.results[f"similarity/{regime}"]
     index = f"similarity/{regime}/sample_index"
     for t in T:
-        _, own = again.accuracy_and_loss(regime, {t: 1.0}, t, index)
+        _, single = again.accuracy_and_loss(regime, {t: 1.0}, t, index)
         for k, alpha in enumerate(SUMS):
             _, summed = again.accuracy_and_loss(regime, dict.fromkeys(T, alpha), t, index)
-            assert group["sum_loss_gap"][t, k] == pytest.approx(summed - own, rel=1e-4, abs=2e-5)
+            assert group["sum_loss_gap"][t, k] == pytest.approx(summed - single, rel=1e-4, abs=2e-5)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -574,8 +574,8 @@ split_below = 0.0
 alpha = {NEGATED}
 clusters = 1
 """)
-    found = launch.measure(experiment, tmp_path / "run", *launch.given_by(run))
-    with h5py.File(found) as file:
+    results = launch.measure(experiment, tmp_path / "run", *launch.given_by(run))
+    with h5py.File(results) as file:
         for regime in REGIMES:
             group = file[f"bases/{regime}"]
             cosine, labels = group["cosine"][()], group["labels"][()]
@@ -586,9 +586,9 @@ clusters = 1
             assert [sorted(np.bincount(row).tolist()) for row in labels[0]] == [[1, 2]] * (1 + RANDOM)
             assert len({tuple(row) for row in labels[0].tolist()}) > 1
             assert np.isfinite(group["absolute"][0]).all()
-            one = group["bytes"][2, 0] // 3
-            assert group["bytes"][0].tolist() == [2 * one] * (1 + RANDOM)
-            assert group["bytes"][2].tolist() == [3 * one] + [0] * RANDOM
+            vector_bytes = group["bytes"][2, 0] // 3
+            assert group["bytes"][0].tolist() == [2 * vector_bytes] * (1 + RANDOM)
+            assert group["bytes"][2].tolist() == [3 * vector_bytes] + [0] * RANDOM
             assert file[f"basis_negation/{regime}/labels"][()].tolist() == expected
     done = analysis_command.called("tables", tmp_path / "run", "--only", "bases")
     assert done.returncode == 0 and done.stdout.count(f" of {RANDOM}") >= 2, done.stdout + done.stderr
@@ -600,9 +600,9 @@ def test_bases_without_clusters(again: Oracle, regime: str) -> None:
     assert group.attrs["methods"].split(", ") == ["autoencoder", "pca"]
     error, encoder, decoder = (group[name][()] for name in ("error", "encoder", "decoder"))
     tau = torch.stack([flat(again.tau(regime, t)) for t in T])
-    gram, told = tau @ tau.T, again.inputs.config["bases"]["low_rank"]
+    gram, settings = tau @ tau.T, again.inputs.config["bases"]["low_rank"]
     for row, m in enumerate([1, 2]):
-        b, w = low_rank_recompute.autoencoder(gram, m, told, draws.seed_for(5, f"autoencoder/{m}"))
+        b, w = low_rank_recompute.autoencoder(gram, m, settings, draws.seed_for(5, f"autoencoder/{m}"))
         np.testing.assert_allclose(encoder[0, row, :, :m], b, atol=1e-4)
         np.testing.assert_allclose(decoder[0, row, :m], w, atol=1e-4)
         np.testing.assert_allclose(encoder[0, row, :, :m].sum(0), 1)
@@ -620,8 +620,8 @@ def test_bases_without_clusters(again: Oracle, regime: str) -> None:
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_negation_by_vectors_that_are_made_again(again: Oracle, regime: str) -> None:
-    made = ("autoencoder-1", "autoencoder-2", "pca-1", "pca-2")
-    groups = {name: again.results[f"low_rank_negation/{name}/{regime}"] for name in made}
+    names = ("autoencoder-1", "autoencoder-2", "pca-1", "pca-2")
+    groups = {name: again.results[f"low_rank_negation/{name}/{regime}"] for name in names}
     tau = torch.stack([flat(again.tau(regime, t)) for t in T]).numpy()
     # Two principal components and the mean are all of three vectors: τ itself is subtracted.
     whole = groups["pca-2"]
@@ -631,9 +631,9 @@ def test_negation_by_vectors_that_are_made_again(again: Oracle, regime: str) -> 
             right, n = accuracy(again, regime, tau[t], -alpha, t, f"{whole.name}/sample_index", "test")
             assert whole["test_target"][t, a] == pytest.approx(right, abs=1.01 / n)
     u, s, v = np.linalg.svd(tau - tau.mean(0), full_matrices=False)
-    one = tau.mean(0) + np.outer(u[:, 0] * s[0], v[0])
-    np.testing.assert_allclose(groups["pca-1"]["cosine"], [cosine(one[t], tau[t]) for t in T], atol=1e-5)
-    assert all((one["test_target"][:, 0] == whole["test_target"][:, 0]).all() for one in groups.values())  # α = 0
+    rebuilt = tau.mean(0) + np.outer(u[:, 0] * s[0], v[0])
+    np.testing.assert_allclose(groups["pca-1"]["cosine"], [cosine(rebuilt[t], tau[t]) for t in T], atol=1e-5)
+    assert all((group["test_target"][:, 0] == whole["test_target"][:, 0]).all() for group in groups.values())  # α = 0
 
 
 @pytest.mark.parametrize(("settings", "expected"), [

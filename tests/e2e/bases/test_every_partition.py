@@ -81,8 +81,8 @@ def test_all_partitions_and_all_clusters(run: Path) -> None:
             names = [name.decode() for name in file["tasks/name"][()]]
             assert [names[t] for t in group["member"]] == SOME
             assert ("+" in method) != ("other" in group and [names[t] for t in group["other"]] == ["plaids"])
-            found = [partitions.of_labels(row, SOME) for row in group["labels"][()]]
-            assert set(found) == set(partitions.every(SOME)) and len(found) == 5
+            stored_partitions = [partitions.of_labels(row, SOME) for row in group["labels"][()]]
+            assert set(stored_partitions) == set(partitions.every(SOME)) and len(stored_partitions) == 5
             assert sorted(map(tuple, group["cluster"][()].tolist())) == sorted(
                 (a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1) if a or b or c
             )
@@ -104,16 +104,16 @@ def test_each_alone_is_the_sum_whatever_makes_a_basis(run: Path, regime: str) ->
         groups = [file[f"every_partition/{method}/{regime}"] for method in ("linear", "fisher", "joint")]
         place = groups[0]["labels"][()].tolist().index([0, 1, 2])
         for what in ("accuracy", "validation_accuracy", "coefficient"):
-            assert all(np.array_equal(groups[0][what][place], one[what][place]) for one in groups)
+            assert all(np.array_equal(groups[0][what][place], group[what][place]) for group in groups)
         assert any(
-            not np.array_equal(groups[0][what], one[what]) for one in groups[1:] for what in ("cosine", "accuracy")
+            not np.array_equal(groups[0][what], group[what]) for group in groups[1:] for what in ("cosine", "accuracy")
         )
         # The nearest of the three vectors is that of the largest cosine; found where it reaches the threshold.
         singles = [int(np.flatnonzero((groups[0]["cluster"][()] == row).all(1))[0]) for row in np.eye(3, dtype=int)]
-        for one in groups:
-            cosine = one["cosine"][0][singles]
-            assert one["nearest"][0, place] == singles[int(np.argmax(cosine))]
-            assert one["found"][0, place] == (cosine.max() >= 0.02)
+        for group in groups:
+            cosine = group["cosine"][0][singles]
+            assert group["nearest"][0, place] == singles[int(np.argmax(cosine))]
+            assert group["found"][0, place] == (cosine.max() >= 0.02)
         start = file["single_task/pretrained/accuracy"][3]
         assert (groups[0]["held_test"][0, :, 0] == start).all()  # α = 0
 
@@ -188,15 +188,15 @@ def test_regimes_of_all_methods(experiment: Path, tmp_path: Path) -> None:
 
 def test_figure_10_of_every_method(run: Path) -> None:
     with Run(run) as opened, h5py.File(run / "results.h5") as file:
-        found = partitions.nearest_by_method(opened, "standard")
-        assert set(found) == {"Mean", "Fisher", "MTL", "Tangent"}
+        by_method = partitions.nearest_by_method(opened, "standard")
+        assert set(by_method) == {"Mean", "Fisher", "MTL", "Tangent"}
         for method, name in (("Fisher", "fisher/standard"), ("Tangent", "joint/linear")):
             group = file[f"every_partition/{name}"]
             expected = group["cosine"][0][group["nearest"][0]]
-            np.testing.assert_array_equal(found[method]["plaids"], expected)
+            np.testing.assert_array_equal(by_method[method]["plaids"], expected)
         picture = bases_figures.nearest(opened)
         assert picture is not None
-        assert {text.get_text() for text in picture.axes[0].get_legend().get_texts()} == set(found)
+        assert {text.get_text() for text in picture.axes[0].get_legend().get_texts()} == set(by_method)
 
 
 def test_training_together_is_a_joint_run_of_these_tasks(run: Path, world: World, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_task_is_forgotten_by_every_basis_that_has_it(run: Path, regime: str) 
             assert group["cosine"][1] < 0.999
         for what in ("test_target", "validation_control"):
             alone = [group[what][0] for group in groups.values()]
-            assert all(np.array_equal(one, alone[0]) for one in alone)
+            assert all(np.array_equal(curve, alone[0]) for curve in alone)
         assert any(not np.array_equal(group["cosine"], groups["linear"]["cosine"]) for group in groups.values())
 
 

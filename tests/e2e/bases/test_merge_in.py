@@ -78,12 +78,12 @@ methods = ["{method}"]
 def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The first trains the models, the others take them."""
     folder = tmp_path_factory.mktemp("merge_in")
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for name in METHODS:
-        given = launch.given_by(found["adamerging"]) if found else []
+        given = launch.given_by(folders["adamerging"]) if folders else []
         launch.measure(world.elsewhere(folder / f"{name}.toml", text(name)), folder / name, *given)
-        found[name] = folder / name
-    return found
+        folders[name] = folder / name
+    return folders
 
 
 def vector(run: Path, unit: str, tensor: str) -> np.ndarray:
@@ -112,7 +112,7 @@ def test_of_all_tasks_it_is_the_merge(runs: dict[str, Path], name: str, regime: 
 @pytest.fixture(scope="module")
 def of_three(world: World, runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     """A run of all tasks with bases of two of them, and of all by consensus_ta."""
-    told = f"""
+    sections = f"""
 [merging]
 methods = ["consensus_ta"]
 [merging.consensus_ta]
@@ -128,19 +128,20 @@ methods = {list(OF_TWO)}
 {ALPHA}
 held_alpha = [1.0]
 """
-    told += "".join(f"[bases.partitions.{name}]\n{inside}" for name, (inside, _) in OF_TWO.items())
+    sections += "".join(f"[bases.partitions.{name}]\n{inside}" for name, (inside, _) in OF_TWO.items())
     folder = tmp_path_factory.mktemp("of_three")
-    experiment = world.elsewhere(folder / "bases.toml", TEXT + told)
+    experiment = world.elsewhere(folder / "bases.toml", TEXT + sections)
     return Oracle(launch.measure(experiment, folder / "run", *launch.given_by(runs["adamerging"])).parent)
 
 
 @pytest.fixture(scope="module")
 def of_two(world: World, runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     """A run of these two alone, which merges them."""
-    told = f"\n[merging]\nmethods = {list(OF_TWO)}\n"
-    told += "".join(f"[merging.{name}]\n{ALPHA}{others or inside}" for name, (inside, others) in OF_TWO.items())
+    sections = f"\n[merging]\nmethods = {list(OF_TWO)}\n"
+    sections += "".join(f"[merging.{name}]\n{ALPHA}{others or inside}" for name, (inside, others) in OF_TWO.items())
     folder = tmp_path_factory.mktemp("of_two")
-    experiment = world.elsewhere(folder / "merging.toml", TEXT.replace('["stripes", "blobs", "corners"]', TWO) + told)
+    experiment = world.elsewhere(folder / "merging.toml",
+                                 TEXT.replace('["stripes", "blobs", "corners"]', TWO) + sections)
     return Oracle(launch.measure(experiment, folder / "run", *launch.given_by(runs["adamerging"])).parent)
 
 
@@ -160,8 +161,8 @@ def test_of_two_of_three_it_is_the_merge_of_two(of_three: Oracle, of_two: Oracle
         unit = f"cluster_basis__{method}__{regime}__corners+stripes"
         np.testing.assert_array_equal(vector(of_three.run, unit, "tau"), merged)
     if method in data_recompute.METHODS:
-        told = of_two.inputs.config["merging"][method]
-        expected = in_order(data_recompute.METHODS[method](of_two, method, regime, told))
+        settings = of_two.inputs.config["merging"][method]
+        expected = in_order(data_recompute.METHODS[method](of_two, method, regime, settings))
         near = np.abs(merged - expected) < 2e-3 * np.sqrt(np.mean(expected**2))
         assert near.mean() >= (0.999 if OF_TWO[method][0] == MASKS else 1)  # scores next to 0 fall to either side
 
@@ -199,16 +200,16 @@ def test_of_two_and_one_it_is_that_of_the_partition(runs: dict[str, Path], name:
 def test_a_cluster_is_trained_once(runs: dict[str, Path]) -> None:
     """The four sets of more than one of three tasks; of masks the tasks' own are the units."""
     for name, (method, *_) in METHODS.items():
-        found = [path.name for path in (runs[name] / "units").glob("cluster_basis__*")]
-        assert len(found) == (4 * len(REGIMES) if method == "adamerging" else 0)
+        unit_names = [path.name for path in (runs[name] / "units").glob("cluster_basis__*")]
+        assert len(unit_names) == (4 * len(REGIMES) if method == "adamerging" else 0)
         masks = list((runs[name] / "units").glob("merging_data__bases.merge_in__*"))
         assert len(masks) == (0 if method == "adamerging" else len(TASKS) * len(REGIMES))
 
 
 def test_the_methods_differ_within_clusters(runs: dict[str, Path]) -> None:
-    found = [vector(run, "basis_vectors__standard", "basis_0") for run in runs.values()]
-    for i, one in enumerate(found):
-        assert all(np.linalg.norm(one - other) > 0.01 * np.linalg.norm(one) for other in found[:i])
+    vectors = [vector(run, "basis_vectors__standard", "basis_0") for run in runs.values()]
+    for i, tau in enumerate(vectors):
+        assert all(np.linalg.norm(tau - other) > 0.01 * np.linalg.norm(tau) for other in vectors[:i])
 
 
 def test_a_group_of_ranks_trains_a_cluster_together(world: World, runs: dict[str, Path], tmp_path: Path) -> None:
@@ -217,8 +218,8 @@ def test_a_group_of_ranks_trains_a_cluster_together(world: World, runs: dict[str
     for unit, tensor in (("basis_vectors__{}", "basis_0"), ("cluster_basis__adamerging__{}__stripes+blobs", "tau")):
         for regime in REGIMES:
             expected = vector(alone, unit.format(regime), tensor)
-            found = vector(tmp_path / "run", unit.format(regime), tensor)
-            assert np.abs(found - expected).max() < 2e-3 * np.abs(expected).max()
+            of_group = vector(tmp_path / "run", unit.format(regime), tensor)
+            assert np.abs(of_group - expected).max() < 2e-3 * np.abs(expected).max()
 
 
 def test_plan_counts_what_is_merged(world: World, runs: dict[str, Path], tmp_path: Path) -> None:

@@ -54,22 +54,22 @@ def text(name: str, bases: str = "clusters = [2, 4]\nrandom = 1\n", more: str = 
 
 
 def merging() -> str:
-    told = METHODS | {"stitch_twice": "clusters = 2\n"}
-    every = [f"[merging.{name}]\nalpha = {ALPHA}\n{keys}" for name, keys in told.items()]
-    return f"[merging]\nmethods = {list(told)}\n" + "".join(every)
+    methods = METHODS | {"stitch_twice": "clusters = 2\n"}
+    every = [f"[merging.{name}]\nalpha = {ALPHA}\n{keys}" for name, keys in methods.items()]
+    return f"[merging]\nmethods = {list(methods)}\n" + "".join(every)
 
 
 @pytest.fixture(scope="module")
 def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Finished runs by method. The first trains the models, and merges them by [merging] too."""
     folder = tmp_path_factory.mktemp("merge_out")
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for name in METHODS:
-        told = text(name, more="" if found else merging())
-        given = launch.given_by(found["fisher"]) if found else []
-        launch.measure(world.elsewhere(folder / f"{name}.toml", told), folder / name, *given)
-        found[name] = folder / name
-    return found
+        toml = text(name, more="" if folders else merging())
+        given = launch.given_by(folders["fisher"]) if folders else []
+        launch.measure(world.elsewhere(folder / f"{name}.toml", toml), folder / name, *given)
+        folders[name] = folder / name
+    return folders
 
 
 @pytest.fixture(scope="module")
@@ -82,19 +82,19 @@ def of(run: Path) -> Oracle:
     return Oracle(run)
 
 
-def probed(runs: dict[str, Path], name: str, regime: str, labels: Sequence[int], made: Path,
+def probed(runs: dict[str, Path], name: str, regime: str, labels: Sequence[int], out: Path,
            ranks: int = 1, **more: Any) -> np.ndarray:
     """τ of the bases of these clusters, as the run makes it."""
-    method, told = VARIANTS[name]
-    told = told | more
-    arguments = [runs[method].parent / f"{method}.toml", runs["fisher"], regime, ",".join(map(str, labels)), made]
-    arguments += [f"bases.merge_out.{key}={json.dumps(value)}" for key, value in told.items()]
+    method, settings = VARIANTS[name]
+    settings = settings | more
+    arguments = [runs[method].parent / f"{method}.toml", runs["fisher"], regime, ",".join(map(str, labels)), out]
+    arguments += [f"bases.merge_out.{key}={json.dumps(value)}" for key, value in settings.items()]
     command = launch.command(ranks)
     command = [*command[: command.index(launch.PROGRAM)], os.environ["TAUGRID_BASES_PROBE"], *map(str, arguments)]
     done = subprocess.run(command, env=launch.environment(), text=True, stdin=subprocess.DEVNULL,
                           capture_output=True, timeout=launch.PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
-    return load_file(made)["tau"]
+    return load_file(out)["tau"]
 
 
 def in_order(tau: dict[str, torch.Tensor]) -> np.ndarray:
@@ -119,28 +119,28 @@ def test_of_each_alone_it_is_the_merge(runs: dict[str, Path], tmp_path: Path, na
 def test_masks_are_clustered_by_the_bases(runs: dict[str, Path], tmp_path: Path, regime: str) -> None:
     """The bases of single tasks are their vectors."""
     merged = load_file(runs["fisher"] / "units" / f"merging__stitch_twice__{regime}.safetensors")["tau"]
-    found = probed(runs, "stitch_twice", regime, range(4), tmp_path / "tau", clusters=2, rounding="half_even")
-    np.testing.assert_array_equal(found, merged)
-    one = probed(runs, "stitch_twice", regime, range(4), tmp_path / "one", rounding="half_even")
-    assert not np.array_equal(one, merged)
+    two_clusters = probed(runs, "stitch_twice", regime, range(4), tmp_path / "tau", clusters=2, rounding="half_even")
+    np.testing.assert_array_equal(two_clusters, merged)
+    one_cluster = probed(runs, "stitch_twice", regime, range(4), tmp_path / "one", rounding="half_even")
+    assert not np.array_equal(one_cluster, merged)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_of_clusters_it_is_the_formula(runs: dict[str, Path], tmp_path: Path, name: str, regime: str) -> None:
     """The formula, in float64, merges the means of each cluster's vectors as models, with the cluster's data."""
-    found = probed(runs, name, regime, TWO, tmp_path / "tau")
+    merged = probed(runs, name, regime, TWO, tmp_path / "tau")
     method, more = VARIANTS[name]
     oracle = of(runs[method])
-    told = oracle.inputs.config["bases"]["merge_out"] | more
+    settings = oracle.inputs.config["bases"]["merge_out"] | more
     clusters = [tuple(t for t, label in enumerate(TWO) if label == c) for c in (0, 1)]
     bases = [{key: sum(oracle.tau(regime, t)[key] for t in cluster) / 2 for key in oracle.theta0}
              for cluster in clusters]
     models = [Model(oracle, regime, *both) for both in zip(bases, clusters, strict=True)]
-    formula = data_formulas.FORMULAS[told["method"]]
-    expected = in_order(formula(models, told, partial(data_formulas.drawn, oracle, told)))
+    formula = data_formulas.FORMULAS[settings["method"]]
+    expected = in_order(formula(models, settings, partial(data_formulas.drawn, oracle, settings)))
     size = np.sqrt(np.mean(expected**2))
-    near = np.abs(found - expected) < 2e-3 * size
+    near = np.abs(merged - expected) < 2e-3 * size
     assert near.mean() >= (0.999 if method == "localize_stitch" else 1)  # scores next to 0 fall to either side
     mean = in_order({key: (bases[0][key] + bases[1][key]) / 2 for key in oracle.theta0})
     assert np.sqrt(np.mean((expected - mean) ** 2)) > 0.02 * size
@@ -151,8 +151,8 @@ def test_fisher_by_plain_gradients(runs: dict[str, Path], tmp_path: Path, regime
     """The definition alone, a sample and a class at a time: F of θ0 + B is the mean over both tasks' inputs."""
     oracle = of(runs["fisher"])
     labels, clusters = (0, 0, 1, 1), ((0, 1), (2, 3))
-    found = probed(runs, "fisher", regime, labels, tmp_path / "tau")
-    above, below = (np.zeros(found.size) for _ in range(2))
+    merged = probed(runs, "fisher", regime, labels, tmp_path / "tau")
+    above, below = (np.zeros(merged.size) for _ in range(2))
     for cluster in clusters:
         basis = {key: (oracle.tau(regime, cluster[0])[key] + oracle.tau(regime, cluster[1])[key]) / 2
                  for key in oracle.theta0}
@@ -177,7 +177,7 @@ def test_fisher_by_plain_gradients(runs: dict[str, Path], tmp_path: Path, regime
         above += weighted * in_order(basis)
         below += weighted
     assert samples == 60
-    np.testing.assert_allclose(found, above / below, atol=1e-3 * np.abs(found).max())
+    np.testing.assert_allclose(merged, above / below, atol=1e-3 * np.abs(merged).max())
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -187,8 +187,8 @@ def test_numbers_do_not_depend_on_the_ranks(world: World, runs: dict[str, Path],
     given = launch.given_by(runs["fisher"]) if name != "fisher" else []
     expected = numbers(runs[name] / "results.h5")
     for ranks, more in ((1, ("--set", "run.memory=1e-5")), (4, ())):
-        found = launch.measure(experiment, tmp_path / str(ranks), *given, *more, ranks=ranks)
-        assert differing(expected, numbers(found)) == []
+        results = launch.measure(experiment, tmp_path / str(ranks), *given, *more, ranks=ranks)
+        assert differing(expected, numbers(results)) == []
         assert not list((tmp_path / str(ranks) / "scratch").iterdir())
 
 
@@ -196,27 +196,27 @@ def test_numbers_do_not_depend_on_the_ranks(world: World, runs: dict[str, Path],
 def test_a_group_of_ranks_shares_the_inputs(runs: dict[str, Path], tmp_path: Path, name: str) -> None:
     for regime in REGIMES:
         alone = probed(runs, name, regime, TWO, tmp_path / f"{regime}-alone")
-        found = probed(runs, name, regime, TWO, tmp_path / f"{regime}-two", ranks=2)
-        near = np.abs(found - alone) < 2e-3 * np.abs(alone).max()
+        together = probed(runs, name, regime, TWO, tmp_path / f"{regime}-two", ranks=2)
+        near = np.abs(together - alone) < 2e-3 * np.abs(alone).max()
         assert near.mean() >= (0.999 if name == "localize_stitch" else 1)
 
 
 def test_one_model_of_several_partitions_is_measured_once(world: World, run: Path, tmp_path: Path) -> None:
     """A sum of clusters' means counts each vector by its cluster's size, whoever else is in it."""
-    told = f"{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [2, 3]\nrandom = 12\n"
-    results = launch.measure(world.elsewhere(tmp_path / "one.toml", told), tmp_path / "run", *launch.given_by(run))
+    toml = f"{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [2, 3]\nrandom = 12\n"
+    results = launch.measure(world.elsewhere(tmp_path / "one.toml", toml), tmp_path / "run", *launch.given_by(run))
     with h5py.File(results) as file:
         for regime in REGIMES:
             group = file[f"bases/{regime}"]
             for row, k in enumerate(group["clusters"][()]):
                 labels = group["labels"][row]
-                sizes = [tuple(np.bincount(one)[one]) for one in labels]  # of each task's cluster
-                for p, own in enumerate(sizes):
+                sizes = [tuple(np.bincount(partition)[partition]) for partition in labels]  # of each task's cluster
+                for p, cluster_sizes in enumerate(sizes):
                     unit = load_file(tmp_path / f"run/units/bases__{regime}__{k}-{p}.safetensors")
-                    first = sizes.index(own)
+                    first = sizes.index(cluster_sizes)
                     assert ("same" in unit) == (first < p) and unit.get("same", first) == first
                     np.testing.assert_array_equal(group["accuracy"][row, p], group["accuracy"][row, first])
-                different = {tuple(one) for one in labels}
+                different = {tuple(partition) for partition in labels}
                 assert len(different) > 1
                 assert len(set(sizes)) == (1 if k == 2 else len(different))  # two and two; a pair and two
 
@@ -224,9 +224,9 @@ def test_one_model_of_several_partitions_is_measured_once(world: World, run: Pat
 def test_slerp_within_and_between(world: World, run: Path, tmp_path: Path) -> None:
     """Three clusters of four tasks have two tasks at the most; two bases make one model."""
     for name, clusters, part in (("merge_in", 3, 0.3), ("merge_out", 2, 0.5)):
-        told = f"{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [{clusters}]\nrandom = 2\n" \
+        toml = f"{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [{clusters}]\nrandom = 2\n" \
                f'[bases.{name}]\nmethod = "slerp"\nof = "vectors"\nt = {part}\n'
-        launch.measure(world.elsewhere(tmp_path / f"{name}.toml", told), tmp_path / name, *launch.given_by(run))
+        launch.measure(world.elsewhere(tmp_path / f"{name}.toml", toml), tmp_path / name, *launch.given_by(run))
         done = analysis_command.called("recompute", tmp_path / name, "--points", "40", "--only", "bases")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "\nbases: accuracy " in done.stdout and "\nbases: validation_accuracy " in done.stdout
@@ -242,8 +242,8 @@ alpha = {ALPHA}
 held_alpha = [0.0, 1.0]
 """
     sections = "".join(f"[bases.partitions.{name}]\n{METHODS[name]}" for name in ("fisher", "localize_stitch"))
-    told = text("regmean", "clusters = [2]\nrandom = 0\n", partitions + sections)
-    launch.measure(world.elsewhere(tmp_path / "pairs.toml", told), tmp_path / "run", *launch.given_by(run))
+    toml = text("regmean", "clusters = [2]\nrandom = 0\n", partitions + sections)
+    launch.measure(world.elsewhere(tmp_path / "pairs.toml", toml), tmp_path / "run", *launch.given_by(run))
     with h5py.File(tmp_path / "run/results.h5") as file:
         groups = file["every_partition"]
         for regime in REGIMES:
@@ -283,9 +283,9 @@ def test_plan_counts_the_data(world: World, runs: dict[str, Path], tmp_path: Pat
 
 def test_a_killed_run_goes_on_with_every_mask(world: World, run: Path, tmp_path: Path) -> None:
     """A unit learns the masks of two bases one after another, and does not learn the first again."""
-    told = text("localize_stitch", "clusters = [2]\nrandom = 1\n")
-    told = told.replace("steps = 4", "steps = 40\ncheckpoint_seconds = 0.01")
-    experiment = world.elsewhere(tmp_path / "merge_out.toml", told)
+    toml = text("localize_stitch", "clusters = [2]\nrandom = 1\n")
+    toml = toml.replace("steps = 4", "steps = 40\ncheckpoint_seconds = 0.01")
+    experiment = world.elsewhere(tmp_path / "merge_out.toml", toml)
     given = launch.given_by(run)
     expected = numbers(launch.measure(experiment, tmp_path / "reference", *given))
     folder = tmp_path / "run"

@@ -50,13 +50,13 @@ def again(run: Path) -> Oracle:
 
 def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path) -> None:
     """Nor on whether memory holds the vectors."""
-    found = launch.measure(experiment, tmp_path / "run", "--set", "run.memory=1e-5", ranks=4)
-    assert differing(numbers(run / "results.h5"), numbers(found)) == []
+    results = launch.measure(experiment, tmp_path / "run", "--set", "run.memory=1e-5", ranks=4)
+    assert differing(numbers(run / "results.h5"), numbers(results)) == []
 
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_random_subsets(again: Oracle, regime: str) -> None:
-    group, own = again.results[f"subsets/{regime}"], again.results[f"single_task/{regime}"]
+    group, single = again.results[f"subsets/{regime}"], again.results[f"single_task/{regime}"]
     tau = torch.stack([flat(again.tau(regime, t)) for t in T]).numpy()
     member = group["sets"][()].astype(bool)
     assert member.sum(1).tolist() == [1, 1, 2, 2, 3] and len({tuple(row) for row in member.tolist()}) == 5
@@ -75,11 +75,11 @@ def test_random_subsets(again: Oracle, regime: str) -> None:
                 index = f"{group.name}/validation_sample_index"
                 right, n = accuracy(again, regime, merged, alpha, t, index, "validation")
                 assert group["validation_accuracy"][s, a, t] == pytest.approx(right, abs=1.01 / n)
-        shares = (group["validation_accuracy"][s][:, of] / own["validation_accuracy"][()][of]).mean(1)
+        shares = (group["validation_accuracy"][s][:, of] / single["validation_accuracy"][()][of]).mean(1)
         assert group["coefficient"][s] == ALPHA[int(np.argmax(shares))]
         test = group["accuracy"][s][of]
         assert group["absolute"][s] == pytest.approx(test.mean())
-        assert group["normalized"][s] == pytest.approx((test / own["accuracy"][()][of]).mean())
+        assert group["normalized"][s] == pytest.approx((test / single["accuracy"][()][of]).mean())
 
 
 def test_subsets_of_all_sizes_added(run: Path) -> None:
@@ -92,9 +92,9 @@ def test_subsets_of_all_sizes_added(run: Path) -> None:
         frame = by_size.by_size(opened)
         figure = subsets_figures.by_number(opened)
     rows = frame[frame["regime"] == "standard"].set_index("tasks")
-    for count, found in pd.Series(absolute).groupby(size):
-        assert rows.loc[count, "absolute"] == pytest.approx(found.mean())
-        assert rows.loc[count, "absolute_error"] == pytest.approx(found.sem(), nan_ok=True)
+    for count, of_size in pd.Series(absolute).groupby(size):
+        assert rows.loc[count, "absolute"] == pytest.approx(of_size.mean())
+        assert rows.loc[count, "absolute_error"] == pytest.approx(of_size.sem(), nan_ok=True)
         alone = [single[row].mean() for row in member[size == count]]
         assert rows.loc[count, "single"] == pytest.approx(np.mean(alone))
     assert rows["every"].tolist() == [False, False, True]
@@ -124,14 +124,14 @@ def test_recompute_takes_subsets_again(run: Path) -> None:
 
 
 def test_pairs_by_slerp(experiment: Path, run: Path, tmp_path: Path) -> None:
-    told = [word for each in ('subsets.merge={method="slerp", of="vectors", t=0.3}', "subsets.sizes=[2]")
-            for word in ("--set", each)]
-    launch.measure(experiment, tmp_path / "run", *launch.given_by(run), *told)
+    settings = [word for each in ('subsets.merge={method="slerp", of="vectors", t=0.3}', "subsets.sizes=[2]")
+                for word in ("--set", each)]
+    launch.measure(experiment, tmp_path / "run", *launch.given_by(run), *settings)
     done = analysis_command.called("recompute", tmp_path / "run", "--points", "20", "--only", "subsets")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\nsubsets: accuracy " in done.stdout
-    told += ["--set", "data.beat_majority=true"]  # which may leave one of two
-    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "other", *told)
+    settings += ["--set", "data.beat_majority=true"]  # which may leave one of two
+    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "other", *settings)
     assert done.returncode == 2 and "subsets.merge.method" in done.stderr and "there are 1" in done.stderr
 
 

@@ -24,7 +24,7 @@ BIAS = "vision_model.encoder.layers.0.mlp.fc1.bias"
 
 
 @pytest.fixture
-def own(world: World, tmp_path: Path) -> World:
+def world_copy(world: World, tmp_path: Path) -> World:
     """A copy of the world that a test may spoil."""
     return World(Path(shutil.copytree(world.folder, tmp_path / "world")))
 
@@ -126,7 +126,7 @@ def answers(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     base = tmp_path_factory.mktemp("settings")
 
     def ask(place: int, setting: str) -> tuple[Path, subprocess.CompletedProcess[str]]:
-        arguments = [word for one in setting.split("\n") for word in ("--set", one)]
+        arguments = [word for line in setting.split("\n") for word in ("--set", line)]
         ranks = 2 if "ranks" in setting else 1
         return base / str(place), run(ranks, "run", world.experiment, "--run-dir", base / str(place), *arguments)
 
@@ -157,42 +157,42 @@ def test_more_tasks_than_memory_could_hold_pairs_of(world: World, tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
-def test_more_points_at_once_than_memory_holds(own: World, tmp_path: Path) -> None:
+def test_more_points_at_once_than_memory_holds(world_copy: World, tmp_path: Path) -> None:
     """Said before any memory is taken for them, and with the keys that bound it."""
-    change_shape(own, intermediate_size=100_000)
+    change_shape(world_copy, intermediate_size=100_000)
     settings = ("--set", "model.init=random", "--set", "finetune.batch=1000000")
-    refused(own, tmp_path / "run", "finetune/", "GiB at once", "[finetune] batch", arguments=settings)
+    refused(world_copy, tmp_path / "run", "finetune/", "GiB at once", "[finetune] batch", arguments=settings)
 
 
-def test_a_line_is_short_whatever_the_input(own: World, tmp_path: Path) -> None:
+def test_a_line_is_short_whatever_the_input(world_copy: World, tmp_path: Path) -> None:
     """Long names lose their middle."""
     name = "n" * 1_000_000
-    own.experiment.write_text(own.experiment.read_text() + f"\n[{name}]\nx = 1\n")
-    done = run(1, "run", own.experiment, "--run-dir", tmp_path / "run")
-    complaint(done, own.experiment, "unknown section [nnn", "…")
+    world_copy.experiment.write_text(world_copy.experiment.read_text() + f"\n[{name}]\nx = 1\n")
+    done = run(1, "run", world_copy.experiment, "--run-dir", tmp_path / "run")
+    complaint(done, world_copy.experiment, "unknown section [nnn", "…")
     assert len(done.stderr.rstrip("\n")) <= 500
-    change_shape(own, model_type=name)
-    own.experiment.write_text(own.experiment.read_text().split(f"\n[{name}")[0])
-    done = run(1, "run", own.experiment, "--run-dir", tmp_path / "run")
-    complaint(done, own.model / "config.json", "model_type is 'nnn", "expected one of bert")
+    change_shape(world_copy, model_type=name)
+    world_copy.experiment.write_text(world_copy.experiment.read_text().split(f"\n[{name}")[0])
+    done = run(1, "run", world_copy.experiment, "--run-dir", tmp_path / "run")
+    complaint(done, world_copy.model / "config.json", "model_type is 'nnn", "expected one of bert")
     assert len(done.stderr.rstrip("\n")) <= 500
-    done = run(1, "run", own.experiment, "--" + name[:100_000])
+    done = run(1, "run", world_copy.experiment, "--" + name[:100_000])
     complaint(done, "--help")
     assert len(done.stderr.rstrip("\n")) <= 500
 
 
-def test_a_task_without_a_validation_split(own: World, tmp_path: Path) -> None:
-    with h5py.File(own.task("blobs"), "a") as file:
+def test_a_task_without_a_validation_split(world_copy: World, tmp_path: Path) -> None:
+    with h5py.File(world_copy.task("blobs"), "a") as file:
         del file["validation"]
-    refused(own, tmp_path / "run", own.task("blobs"), "/validation")
+    refused(world_copy, tmp_path / "run", world_copy.task("blobs"), "/validation")
 
 
-def test_given_checkpoints(own: World, run_folder: Path, tmp_path: Path) -> None:
+def test_given_checkpoints(world_copy: World, run_folder: Path, tmp_path: Path) -> None:
     given = Path(shutil.copytree(run_folder / "checkpoints", tmp_path / "given"))
 
     def expect(*expected: str | Path, settings: tuple[str, ...], folder: str | Path = given) -> None:
         settings = (*settings, f"finetune.checkpoints={folder}")
-        refused(own, tmp_path / "run", *expected, arguments=tuple(w for s in settings for w in ("--set", s)))
+        refused(world_copy, tmp_path / "run", *expected, arguments=tuple(w for s in settings for w in ("--set", s)))
 
     expect("finetune.given", settings=())
     expect("nowhere", settings=('finetune.given=["standard"]',), folder="/nowhere")
@@ -205,7 +205,7 @@ def test_given_checkpoints(own: World, run_folder: Path, tmp_path: Path) -> None
     expect("standard/blobs", "is not there", settings=('finetune.given=["standard"]',))
     shutil.copytree(given / "linear" / "blobs", given / "pretrained")
     expect(given / "pretrained", settings=('finetune.given=["linear"]',))
-    complaint(run(2, "run", own.experiment, "--run-dir", tmp_path / "run", "--set", 'finetune.given=["linear"]'),
+    complaint(run(2, "run", world_copy.experiment, "--run-dir", tmp_path / "run", "--set", 'finetune.given=["linear"]'),
               "finetune.checkpoints")
 
 
@@ -220,7 +220,7 @@ def halved(tensors: dict[str, np.ndarray]) -> None:
     (halved, None, ["has type Half; expected Float, as in ", "rounding"]),
     (lambda t: None, "0123456789abcdef", ["from another θ0 (0123456789abcdef)"]),
 ], ids=["shape", "missing", "more", "half", "theta0"])
-def test_a_given_checkpoint_that_does_not_fit(own: World, run_folder: Path, tmp_path: Path, theta0: str | None,
+def test_a_given_checkpoint_that_does_not_fit(world_copy: World, run_folder: Path, tmp_path: Path, theta0: str | None,
                                               change: Callable[[dict[str, np.ndarray]], None],
                                               expected: list[str]) -> None:
     """The last of them: it is refused before the run has a folder, and both models are named."""
@@ -232,20 +232,20 @@ def test_a_given_checkpoint_that_does_not_fit(own: World, run_folder: Path, tmp_
     tensors = load_file(weights)
     change(tensors)
     save_file(tensors, weights, metadata | ({"theta0": theta0} if theta0 else {}))
-    expected = [*expected, str(weights.parent), str(own.model)]
-    refused(own, tmp_path / "run", *expected, arguments=given, ranks=2 if change is halved else 1)
+    expected = [*expected, str(weights.parent), str(world_copy.model)]
+    refused(world_copy, tmp_path / "run", *expected, arguments=given, ranks=2 if change is halved else 1)
     assert not (tmp_path / "run").exists()
-    dry = run(1, "run", own.experiment, "--dry-run", *given)
+    dry = run(1, "run", world_copy.experiment, "--dry-run", *given)
     if theta0 is None:  # which a dry run does not read
         complaint(dry, *expected)
     else:
         assert dry.returncode == 0, dry.stderr
 
 
-def test_given_checkpoints_more_exact_than_the_model(own: World, run_folder: Path) -> None:
+def test_given_checkpoints_more_exact_than_the_model(world_copy: World, run_folder: Path) -> None:
     """Fine-tuning of a half-precision model writes float32."""
-    change_weights(own, halved)
-    done = run(1, "run", own.experiment, "--dry-run", *given_by(run_folder))
+    change_weights(world_copy, halved)
+    done = run(1, "run", world_copy.experiment, "--dry-run", *given_by(run_folder))
     assert done.returncode == 0, done.stderr
 
 
@@ -254,35 +254,35 @@ def test_what_needs_task_vectors(world: World, tmp_path: Path) -> None:
             arguments=("--set", 'finetune.regimes=["multitask"]'))
 
 
-def test_truncated_weights(own: World, tmp_path: Path) -> None:
-    own.weights.write_bytes(own.weights.read_bytes()[:-1000])
-    refused(own, tmp_path / "run", own.weights)
+def test_truncated_weights(world_copy: World, tmp_path: Path) -> None:
+    world_copy.weights.write_bytes(world_copy.weights.read_bytes()[:-1000])
+    refused(world_copy, tmp_path / "run", world_copy.weights)
 
 
 @pytest.mark.parametrize("length", [0, 5, 2**62, 2**64 - 1])
-def test_a_lying_header_length(own: World, tmp_path: Path, length: int) -> None:
-    own.weights.write_bytes(struct.pack("<Q", length) + own.weights.read_bytes()[8:])
-    refused(own, tmp_path / "run", own.weights, "header")
+def test_a_lying_header_length(world_copy: World, tmp_path: Path, length: int) -> None:
+    world_copy.weights.write_bytes(struct.pack("<Q", length) + world_copy.weights.read_bytes()[8:])
+    refused(world_copy, tmp_path / "run", world_copy.weights, "header")
 
 
-def test_lying_offsets(own: World, tmp_path: Path) -> None:
-    change_header(own, lambda header: header[BIAS].update(data_offsets=[0, 2**60]))
-    refused(own, tmp_path / "run", own.weights, BIAS)
+def test_lying_offsets(world_copy: World, tmp_path: Path) -> None:
+    change_header(world_copy, lambda header: header[BIAS].update(data_offsets=[0, 2**60]))
+    refused(world_copy, tmp_path / "run", world_copy.weights, BIAS)
 
 
-def test_a_wrong_shape(own: World, tmp_path: Path) -> None:
-    change_weights(own, lambda t: t.update({BIAS: t[BIAS][:-1]}))
-    refused(own, tmp_path / "run", own.weights, BIAS, "[47]", "expected [48]", ranks=2)
+def test_a_wrong_shape(world_copy: World, tmp_path: Path) -> None:
+    change_weights(world_copy, lambda t: t.update({BIAS: t[BIAS][:-1]}))
+    refused(world_copy, tmp_path / "run", world_copy.weights, BIAS, "[47]", "expected [48]", ranks=2)
 
 
-def test_a_wrong_type(own: World, tmp_path: Path) -> None:
-    change_weights(own, lambda t: t.update({BIAS: t[BIAS].astype(np.int32)}))
-    refused(own, tmp_path / "run", own.weights, BIAS, "expected a floating type")
+def test_a_wrong_type(world_copy: World, tmp_path: Path) -> None:
+    change_weights(world_copy, lambda t: t.update({BIAS: t[BIAS].astype(np.int32)}))
+    refused(world_copy, tmp_path / "run", world_copy.weights, BIAS, "expected a floating type")
 
 
-def test_a_missing_parameter(own: World, tmp_path: Path) -> None:
-    change_weights(own, lambda t: t.__delitem__(BIAS))
-    refused(own, tmp_path / "run", own.weights, BIAS, "missing")
+def test_a_missing_parameter(world_copy: World, tmp_path: Path) -> None:
+    change_weights(world_copy, lambda t: t.__delitem__(BIAS))
+    refused(world_copy, tmp_path / "run", world_copy.weights, BIAS, "missing")
 
 
 def change_shape(world: World, **keys: object) -> None:
@@ -290,10 +290,10 @@ def change_shape(world: World, **keys: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | keys))
 
 
-def test_a_model_larger_than_its_file(own: World, tmp_path: Path) -> None:
+def test_a_model_larger_than_its_file(world_copy: World, tmp_path: Path) -> None:
     """Shapes are compared before memory is taken for them: this one would take 64 TB."""
-    change_shape(own, hidden_size=1_000_000, num_attention_heads=1)
-    refused(own, tmp_path / "run", own.weights, "class_embedding", "[24]", "expected [1000000]")
+    change_shape(world_copy, hidden_size=1_000_000, num_attention_heads=1)
+    refused(world_copy, tmp_path / "run", world_copy.weights, "class_embedding", "[24]", "expected [1000000]")
 
 
 @pytest.mark.parametrize(("shape", "expected"), [
@@ -302,9 +302,10 @@ def test_a_model_larger_than_its_file(own: World, tmp_path: Path) -> None:
     ({"hidden_size": 10**6, "num_channels": 10**6, "image_size": 10**6, "patch_size": 10**6, "num_attention_heads": 1},
      ["patch_embedding.weight is too large"]),
 ])
-def test_a_random_start_beyond_all_memory(own: World, tmp_path: Path, shape: dict, expected: list[str]) -> None:
-    change_shape(own, **shape)
-    refused(own, tmp_path / "run", own.model / "config.json", *expected, arguments=("--set", "model.init=random"))
+def test_a_random_start_beyond_all_memory(world_copy: World, tmp_path: Path, shape: dict, expected: list[str]) -> None:
+    change_shape(world_copy, **shape)
+    refused(world_copy, tmp_path / "run", world_copy.model / "config.json", *expected,
+            arguments=("--set", "model.init=random"))
 
 
 @pytest.mark.parametrize(("key", "value", "expected"), [
@@ -315,64 +316,66 @@ def test_a_random_start_beyond_all_memory(own: World, tmp_path: Path, shape: dic
     ("hidden_size", "24", "an integer from 1 to 1000000"),
     ("num_attention_heads", 5, "not a multiple"),
 ])
-def test_a_wrong_key_of_the_model(own: World, tmp_path: Path, key: str, value: object, expected: str) -> None:
-    change_shape(own, **{key: value})
-    refused(own, tmp_path / "run", own.model / "config.json", key, expected)
+def test_a_wrong_key_of_the_model(world_copy: World, tmp_path: Path, key: str, value: object, expected: str) -> None:
+    change_shape(world_copy, **{key: value})
+    refused(world_copy, tmp_path / "run", world_copy.model / "config.json", key, expected)
 
 
-def test_tensors_that_the_model_lacks(own: World, tmp_path: Path) -> None:
-    change_weights(own, lambda t: t.update({"vision_model.embeddings.position_ids": np.arange(5)}))
-    assert run(1, "run", own.experiment, "--dry-run").returncode == 0  # a constant of Hugging Face's
-    change_weights(own, lambda t: t.update({f"{BIAS}.lora_{side}": np.ones(2, np.float32) for side in "AB"}))
-    refused(own, tmp_path / "run", own.weights, f"{BIAS}.lora_A", "and 1 more", "CLIPVisionModelWithProjection")
+def test_tensors_that_the_model_lacks(world_copy: World, tmp_path: Path) -> None:
+    change_weights(world_copy, lambda t: t.update({"vision_model.embeddings.position_ids": np.arange(5)}))
+    assert run(1, "run", world_copy.experiment, "--dry-run").returncode == 0  # a constant of Hugging Face's
+    change_weights(world_copy, lambda t: t.update({f"{BIAS}.lora_{side}": np.ones(2, np.float32) for side in "AB"}))
+    refused(world_copy, tmp_path / "run", world_copy.weights, f"{BIAS}.lora_A", "and 1 more",
+            "CLIPVisionModelWithProjection")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers(own: World, tmp_path: Path, value: float) -> None:
-    change_weights(own, lambda t: t[BIAS].__setitem__(3, value))
-    refused(own, tmp_path / "run", own.weights, BIAS, "NaN or infinity")
+def test_weights_that_are_no_numbers(world_copy: World, tmp_path: Path, value: float) -> None:
+    change_weights(world_copy, lambda t: t[BIAS].__setitem__(3, value))
+    refused(world_copy, tmp_path / "run", world_copy.weights, BIAS, "NaN or infinity")
 
 
-def test_no_model(own: World, tmp_path: Path) -> None:
-    own.weights.unlink()
-    refused(own, tmp_path / "run", own.model, "has neither model.safetensors nor model.safetensors.index.json")
+def test_no_model(world_copy: World, tmp_path: Path) -> None:
+    world_copy.weights.unlink()
+    refused(world_copy, tmp_path / "run", world_copy.model,
+            "has neither model.safetensors nor model.safetensors.index.json")
 
 
-def test_a_missing_data_set(own: World, tmp_path: Path) -> None:
-    with h5py.File(own.task("blobs"), "a") as file:
+def test_a_missing_data_set(world_copy: World, tmp_path: Path) -> None:
+    with h5py.File(world_copy.task("blobs"), "a") as file:
         del file["test/labels"]
-    refused(own, tmp_path / "run", own.task("blobs"), "/test/labels", ranks=2)
+    refused(world_copy, tmp_path / "run", world_copy.task("blobs"), "/test/labels", ranks=2)
 
 
 @pytest.mark.parametrize("label", [-1, 4])
-def test_a_label_out_of_range(own: World, tmp_path: Path, label: int) -> None:
-    with h5py.File(own.task("blobs"), "a") as file:
+def test_a_label_out_of_range(world_copy: World, tmp_path: Path, label: int) -> None:
+    with h5py.File(world_copy.task("blobs"), "a") as file:
         file["train/labels"][7] = label
-    refused(own, tmp_path / "run", own.task("blobs"), "/train/labels", str(label), "7")
+    refused(world_copy, tmp_path / "run", world_copy.task("blobs"), "/train/labels", str(label), "7")
 
 
 @pytest.mark.parametrize("scale", [0.0, np.nan, 1e30])
-def test_a_scale_out_of_range(own: World, tmp_path: Path, scale: float) -> None:
-    with h5py.File(own.task("blobs"), "a") as file:
+def test_a_scale_out_of_range(world_copy: World, tmp_path: Path, scale: float) -> None:
+    with h5py.File(world_copy.task("blobs"), "a") as file:
         file["head/weight"].attrs["logit_scale"] = scale
-    refused(own, tmp_path / "run", own.task("blobs"), "logit_scale", "above 0 and at most 1e6")
+    refused(world_copy, tmp_path / "run", world_copy.task("blobs"), "logit_scale", "above 0 and at most 1e6")
 
 
-def test_a_model_that_gives_no_numbers(own: World, tmp_path: Path) -> None:
+def test_a_model_that_gives_no_numbers(world_copy: World, tmp_path: Path) -> None:
     """Features of length 0 have no direction: no fault of the learning rate's."""
-    change_weights(own, lambda t: t.update({name: 0 * values for name, values in t.items()}))
-    done = run(2, "run", own.experiment, "--run-dir", tmp_path / "run")
+    change_weights(world_copy, lambda t: t.update({name: 0 * values for name, values in t.items()}))
+    done = run(2, "run", world_copy.experiment, "--run-dir", tmp_path / "run")
     assert done.returncode == 1 and "not finite at step 0, before anything is learnt" in done.stderr, done.stderr
 
 
-def test_no_data_file(own: World, tmp_path: Path) -> None:
-    own.task("corners").unlink()
-    refused(own, tmp_path / "run", own.task("corners"), ranks=2)
+def test_no_data_file(world_copy: World, tmp_path: Path) -> None:
+    world_copy.task("corners").unlink()
+    refused(world_copy, tmp_path / "run", world_copy.task("corners"), ranks=2)
 
 
-def test_a_file_that_is_no_hdf5(own: World, tmp_path: Path) -> None:
-    own.task("corners").write_text("a picture of a corner")
-    refused(own, tmp_path / "run", own.task("corners"))
+def test_a_file_that_is_no_hdf5(world_copy: World, tmp_path: Path) -> None:
+    world_copy.task("corners").write_text("a picture of a corner")
+    refused(world_copy, tmp_path / "run", world_copy.task("corners"))
 
 
 @pytest.mark.parametrize(("setting", "expected"), CONFIGURATIONS)
@@ -382,15 +385,15 @@ def test_a_wrong_configuration(answers: dict[str, Future], setting: str, expecte
     assert not folder.exists()
 
 
-def test_an_unknown_section(own: World, tmp_path: Path) -> None:
-    own.experiment.write_text(own.experiment.read_text() + "\n[smothness]\npoints = 4\n")
-    refused(own, tmp_path / "run", "[smothness]", "did you mean [smoothness]?", "There are [addition], ",
+def test_an_unknown_section(world_copy: World, tmp_path: Path) -> None:
+    world_copy.experiment.write_text(world_copy.experiment.read_text() + "\n[smothness]\npoints = 4\n")
+    refused(world_copy, tmp_path / "run", "[smothness]", "did you mean [smoothness]?", "There are [addition], ",
             "[finetune]", "[run]", "[similarity]")
 
 
-def test_an_experiment_that_is_no_toml(own: World, tmp_path: Path) -> None:
-    own.experiment.write_text("[run\nname = 1\n")
-    refused(own, tmp_path / "run", f"{own.experiment}:1: not TOML", ranks=2)
+def test_an_experiment_that_is_no_toml(world_copy: World, tmp_path: Path) -> None:
+    world_copy.experiment.write_text("[run\nname = 1\n")
+    refused(world_copy, tmp_path / "run", f"{world_copy.experiment}:1: not TOML", ranks=2)
     refused(World(tmp_path / "nowhere"), tmp_path / "run", tmp_path / "nowhere" / "tiny.toml")
 
 
@@ -407,14 +410,14 @@ def test_another_configuration_in_the_same_folder(world: World, run_folder: Path
     assert (results.read_bytes(), (folder / "config.toml").read_text()) == before
 
 
-@pytest.mark.parametrize("found", ["another run's", "no results"])
-def test_results_that_are_not_this_runs(world: World, run_folder: Path, tmp_path: Path, found: str) -> None:
+@pytest.mark.parametrize("contents", ["another run's", "no results"])
+def test_results_that_are_not_this_runs(world: World, run_folder: Path, tmp_path: Path, contents: str) -> None:
     results = tmp_path / "run" / "results.h5"
     results.parent.mkdir()
-    results.write_bytes((run_folder / "results.h5").read_bytes() if found == "another run's" else b"my notes")
+    results.write_bytes((run_folder / "results.h5").read_bytes() if contents == "another run's" else b"my notes")
     before = results.read_bytes()
     done = run(2, "run", world.experiment, "--run-dir", results.parent)
-    complaint(done, results, "not of this run", "begun at" if found == "another run's" else found, "--run-dir")
+    complaint(done, results, "not of this run", "begun at" if contents == "another run's" else contents, "--run-dir")
     assert results.read_bytes() == before
     assert list(results.parent.iterdir()) == [results]  # nothing is begun
 

@@ -109,8 +109,8 @@ def test_storage_beside_what_the_medium_gives(tmp_path: Path) -> None:
                             "packed_read": "read"}.items():
             row = medians[f"storage/{name}"]
             assert row["bound"] == bound and row["share_of_peak"] > 0
-            own = row["bytes"] / ranks
-            assert own == 64 << 20 if name != "packed_read" else 20_000 * 3072 < own < 20_000 * 3300
+            rank_bytes = row["bytes"] / ranks
+            assert rank_bytes == 64 << 20 if name != "packed_read" else 20_000 * 3072 < rank_bytes < 20_000 * 3300
             rate = re.search(rf"^FOM storage/{name}/rate = (\S+) B/s$", done.stdout, re.MULTILINE)
             assert rate and float(rate[1]) == pytest.approx(1e3 * row["bytes"] / row["real_time"], rel=1e-4)
 

@@ -101,10 +101,10 @@ def test_every_dimension_has_a_scale(file: h5py.File) -> None:
 
 def test_samples_are_rows_without_repeats(file: h5py.File) -> None:
     rows = {"smoothness": 60, "ntk": 60, "barrier": 60}
-    found = []
-    file.visititems(lambda name, _: found.append(name) if name.endswith("sample_index") else None)
-    assert len(found) > 10
-    for name in found:
+    paths = []
+    file.visititems(lambda name, _: paths.append(name) if name.endswith("sample_index") else None)
+    assert len(paths) > 10
+    for name in paths:
         limit = 20 if "validation" in name else rows.get(name.split("/")[0], 30)
         for row in file[name][()].reshape(T if file[name].ndim > 1 else 1, -1):
             used = row[row >= 0]

@@ -98,10 +98,10 @@ def test_the_experiments_we_ship_are_valid(experiment: Path) -> None:
 
 def settings_of(name: str) -> dict[tuple[str, ...], None]:
     """Each experiment file of a paper's steps with the --set options that the step gives it."""
-    told = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, 'jobs'); import paper\n"
-                           f"for one in paper.commands({name!r}, [], {{}}): print(*one.words, sep='\\t')"],
-                          cwd=experiments.JOBS.parent, capture_output=True, text=True, check=True).stdout
-    steps = [line.split("\t") for line in told.splitlines()]
+    output = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, 'jobs'); import paper\n"
+                             f"for one in paper.commands({name!r}, [], {{}}): print(*one.words, sep='\\t')"],
+                            cwd=experiments.JOBS.parent, capture_output=True, text=True, check=True).stdout
+    steps = [line.split("\t") for line in output.splitlines()]
     return dict.fromkeys((step[2], *step[4:]) for step in steps if step[1] == "jobs/measure.sh")
 
 

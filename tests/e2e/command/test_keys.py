@@ -21,16 +21,16 @@ READERS = "(?:required_)?(?:integer|real|word|words|name|names|flag|reals|path)|
 @cache
 def entries() -> dict[str, dict[str, tuple[str, str, str]]]:
     """Section, key: values, default, meaning."""
-    found: dict[str, dict[str, tuple[str, str, str]]] = {}
+    sections: dict[str, dict[str, tuple[str, str, str]]] = {}
     for line in printed("keys", "--markdown").splitlines():
         if line.startswith("## ["):
-            section = found.setdefault(line[4:-1], {})
+            section = sections.setdefault(line[4:-1], {})
         elif line.startswith("| `"):
             key, *rest = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
             section[key.strip("`")] = tuple(rest)
         elif line.startswith("Any of these keys"):
             section |= dict.fromkeys(line.split("`")[1].split(", "), ("", "", ""))
-    return found
+    return sections
 
 
 def used(table: dict, name: str = "") -> Iterator[tuple[str, str]]:
@@ -40,7 +40,8 @@ def used(table: dict, name: str = "") -> Iterator[tuple[str, str]]:
             yield from used(value, inner)
         elif isinstance(value, dict) and name == "merging" and "method" in value:  # another name for it
             yield "merging.NAME", "method"
-            yield from used({key: one for key, one in value.items() if key != "method"}, f"merging.{value['method']}")
+            yield from used({key: setting for key, setting in value.items() if key != "method"},
+                            f"merging.{value['method']}")
         else:
             yield name, key
 

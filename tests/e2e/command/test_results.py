@@ -25,12 +25,12 @@ def declared() -> list[dict]:
 @cache
 def patterns() -> list[tuple[re.Pattern[str], dict]]:
     """What the path of each declared output looks like."""
-    made = []
+    pairs = []
     for entry in declared():
         words = re.split(r"([/@])", entry["path"])
         pattern = "".join(f"(?P<{word}>[^/@]+)" if word.isupper() else re.escape(word) for word in words)
-        made.append((re.compile(pattern), entry))
-    return made
+        pairs.append((re.compile(pattern), entry))
+    return pairs
 
 
 def declarations(path: str) -> list[tuple[dict, dict[str, str]]]:

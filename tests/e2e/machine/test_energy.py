@@ -65,9 +65,9 @@ def packages(tmp_path: Path) -> Iterator[Packages]:
     tried = ["unshare", "-m", "mount", "--bind", str(tmp_path), "/sys/class"]
     if subprocess.run(tried, check=False, capture_output=True).returncode != 0:
         pytest.skip("a stand-in for /sys needs the right to mount")
-    made = Packages(tmp_path / "class")
-    yield made
-    made.end()
+    stand_in = Packages(tmp_path / "class")
+    yield stand_in
+    stand_in.end()
 
 
 def figures(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[float, str]]:
@@ -98,12 +98,12 @@ def test_a_run_counts_each_joule_once(world: World, packages: Packages, tmp_path
 def test_the_bench_counts_joules_an_item(packages: Packages, tmp_path: Path) -> None:
     done = packages.run(1, "bench", "--filter", "^(forward|ntk|merge/linear)$", "--device", "cpu",
                         "--repetitions", "20", "--json", tmp_path / "bench.json")
-    found = figures(done)
-    assert {name: unit for name, (_, unit) in found.items() if name.endswith("/energy")} == {
+    figures_by_name = figures(done)
+    assert {name: unit for name, (_, unit) in figures_by_name.items() if name.endswith("/energy")} == {
         "forward/energy": "J/image", "ntk/energy": "J/entry", "merge/linear/energy": "J/GB"}
     rows = {row["run_name"]: row for row in json.loads((tmp_path / "bench.json").read_text())["benchmarks"]
             if row["run_type"] == "aggregate"}
     for name, items in (("forward", 128), ("merge/linear", 1e-9 * rows["merge/linear"]["bytes"])):
-        assert found[f"{name}/energy"][0] * items == pytest.approx(rows[name]["joules"], rel=1e-4)
+        assert figures_by_name[f"{name}/energy"][0] * items == pytest.approx(rows[name]["joules"], rel=1e-4)
         assert 0 < rows[name]["joules"] <= packages.spent
     assert "# joules: rapl; " in done.stdout

@@ -41,7 +41,7 @@ LONG = ("--set", "finetune.steps=3000")
 
 
 @pytest.fixture
-def own(world: World, tmp_path: Path) -> World:
+def world_copy(world: World, tmp_path: Path) -> World:
     """A copy of the world that a test may spoil."""
     return World(Path(shutil.copytree(world.folder, tmp_path / "world")))
 
@@ -140,33 +140,34 @@ def test_a_folder_that_became_read_only(world: World, run_folder: Path, killed: 
     goes_on(world, folder, run_folder)
 
 
-def test_inputs_that_are_gone_or_changed_at_the_restart(own: World, run_folder: Path, tmp_path: Path) -> None:
+def test_inputs_that_are_gone_or_changed_at_the_restart(world_copy: World, run_folder: Path, tmp_path: Path) -> None:
     """Each in turn: nothing is computed of another one."""
     folder = tmp_path / "run"
-    interrupted(own, folder, at_least=30)
-    for path in (own.task("blobs"), own.weights):
+    interrupted(world_copy, folder, at_least=30)
+    for path in (world_copy.task("blobs"), world_copy.weights):
         before = path.read_bytes()
         path.rename(tmp_path / "aside")
-        named = own.model if path == own.weights else path
-        complaint(run(2, "run", own.experiment, "--run-dir", folder), named)
+        named = world_copy.model if path == world_copy.weights else path
+        complaint(run(2, "run", world_copy.experiment, "--run-dir", folder), named)
         (tmp_path / "aside").rename(path)
-        if path == own.weights:
+        if path == world_copy.weights:
             path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
         else:
             with h5py.File(path, "a") as file:
                 file["train/labels"][3] = (file["train/labels"][3] + 1) % 4
-        complaint(run(2, "run", own.experiment, "--run-dir", folder), folder, named, "other contents", "--run-dir")
+        complaint(run(2, "run", world_copy.experiment, "--run-dir", folder), folder, named, "other contents",
+                  "--run-dir")
         path.write_bytes(before)
-    goes_on(own, folder, run_folder)
+    goes_on(world_copy, folder, run_folder)
 
 
-def test_inputs_that_vanish_while_they_are_used(own: World, run_folder: Path, tmp_path: Path) -> None:
+def test_inputs_that_vanish_while_they_are_used(world_copy: World, run_folder: Path, tmp_path: Path) -> None:
     """They were read at the start."""
     folder = tmp_path / "run"
-    job = start(2, "run", own.experiment, "--run-dir", folder)
+    job = start(2, "run", world_copy.experiment, "--run-dir", folder)
     assert wait_until(lambda: any(folder.glob("log/rank-*.log")), job)
-    shutil.rmtree(own.folder / "data")
-    shutil.rmtree(own.model)
+    shutil.rmtree(world_copy.folder / "data")
+    shutil.rmtree(world_copy.model)
     _, text = job.communicate(timeout=PATIENCE)
     assert job.returncode == 0, text
     assert differing(numbers(run_folder / "results.h5"), numbers(folder / "results.h5")) == []

@@ -40,7 +40,7 @@ HOST = 'hostname "$1"; echo "$1" > "$2/boot-$1"; mount --bind "$2/boot-$1" /proc
 
 
 @pytest.fixture
-def own(world: World, tmp_path: Path) -> World:
+def world_copy(world: World, tmp_path: Path) -> World:
     """A copy of the world that a test may spoil."""
     return World(Path(shutil.copytree(world.folder, tmp_path / "world")))
 
@@ -51,8 +51,8 @@ TWO = ("--set", 'finetune.regimes=["standard", "linear"]')
 
 def stale(folder: Path, seconds: float, locks: str = "") -> dict[str, str]:
     """The environment of a client that does not see others' files for so long."""
-    found = {"LD_PRELOAD": f"{STALE} {PRELOADED}", "STALE_FOLDER": str(folder), "STALE_SECONDS": str(seconds)}
-    return found | ({"STALE_LOCKS": locks} if locks else {})
+    variables = {"LD_PRELOAD": f"{STALE} {PRELOADED}", "STALE_FOLDER": str(folder), "STALE_SECONDS": str(seconds)}
+    return variables | ({"STALE_LOCKS": locks} if locks else {})
 
 
 def launch(*parts: list[str | Path], **variables: str) -> subprocess.Popen[str]:
@@ -178,9 +178,9 @@ def test_ranks_on_different_processors(world: World, tmp_path: Path) -> None:
 def test_a_checkpoint_that_is_no_longer_what_it_was(world: World, run_folder: Path, killed: Path,  # noqa: F811
                                                     tmp_path: Path, fate: str) -> None:
     folder = copied(killed, tmp_path / "run")
-    made = sorted(folder.glob("units/finetune__linear__*.safetensors"))
-    assert made and not (folder / "units" / "similarity__linear.safetensors").exists()
-    task = made[0].stem.split("__")[2]
+    unit_files = sorted(folder.glob("units/finetune__linear__*.safetensors"))
+    assert unit_files and not (folder / "units" / "similarity__linear.safetensors").exists()
+    task = unit_files[0].stem.split("__")[2]
     victim = folder / "checkpoints" / "linear" / task
     if fate == "gone":
         shutil.rmtree(victim)
@@ -197,13 +197,13 @@ def test_a_checkpoint_that_is_no_longer_what_it_was(world: World, run_folder: Pa
 def test_a_checkpoint_that_is_seen_late(world: World, run_folder: Path, killed: Path, tmp_path: Path) -> None:  # noqa: F811
     """Its folder lists it, and it cannot be opened yet: it is not trained again."""
     folder = copied(killed, tmp_path / "run")
-    made = sorted(folder.glob("checkpoints/linear/*/model.safetensors"))
-    assert made and not (folder / "units" / "similarity__linear.safetensors").exists()
-    made[0].rename(tmp_path / "aside")
-    made[0].symlink_to(made[0].with_name("late"))
+    checkpoints = sorted(folder.glob("checkpoints/linear/*/model.safetensors"))
+    assert checkpoints and not (folder / "units" / "similarity__linear.safetensors").exists()
+    checkpoints[0].rename(tmp_path / "aside")
+    checkpoints[0].symlink_to(checkpoints[0].with_name("late"))
     job = start(2, "run", world.experiment, "--run-dir", folder)
     time.sleep(8)
-    shutil.copyfile(tmp_path / "aside", made[0].with_name("late"))
+    shutil.copyfile(tmp_path / "aside", checkpoints[0].with_name("late"))
     done = ended(job)
     assert done.returncode == 0 and "set aside" not in done.stderr, done.stderr
     assert differing(numbers(run_folder / "results.h5"), numbers(folder / "results.h5")) == []
@@ -239,9 +239,9 @@ def test_pairs_that_changed_before_the_restart(world: World, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("fate", ["rewritten", "cut"])
-def test_an_input_that_changes_while_it_is_used(own: World, tmp_path: Path, fate: str) -> None:
-    folder, path = tmp_path / "run", own.task("blobs")
-    job = start(2, "run", own.experiment, "--run-dir", folder, "--set", "finetune.steps=800")
+def test_an_input_that_changes_while_it_is_used(world_copy: World, tmp_path: Path, fate: str) -> None:
+    folder, path = tmp_path / "run", world_copy.task("blobs")
+    job = start(2, "run", world_copy.experiment, "--run-dir", folder, "--set", "finetune.steps=800")
     assert wait_until(lambda: any(folder.glob("log/rank-*.log")), job)
     time.sleep(0.5)
     if fate == "cut":
@@ -253,12 +253,12 @@ def test_an_input_that_changes_while_it_is_used(own: World, tmp_path: Path, fate
     assert not (folder / "results.h5").exists()
 
 
-def test_copies_that_differ_among_hosts(own: World, tmp_path: Path) -> None:
-    path, copy = own.task("blobs"), tmp_path / "copy.h5"
+def test_copies_that_differ_among_hosts(world_copy: World, tmp_path: Path) -> None:
+    path, copy = world_copy.task("blobs"), tmp_path / "copy.h5"
     shutil.copyfile(path, copy)
     with h5py.File(copy, "a") as file:
         file["train/labels"][3] = (file["train/labels"][3] + 1) % 4
-    words = [PROGRAM, "run", own.experiment, "--run-dir", tmp_path / "run"]
+    words = [PROGRAM, "run", world_copy.experiment, "--run-dir", tmp_path / "run"]
     there = on_host("node2", tmp_path, f"mount --bind {copy} {path};")
     complaint(ended(launch(["-n", "1", *words], ["-n", "1", *there, *words])), path, "has other contents on node2")
 

@@ -72,7 +72,7 @@ def runs(world: World, experiment: Path, tmp_path_factory: pytest.TempPathFactor
     """Finished runs by variant: one trains and has all methods as the file says, the others take its models."""
     folder = tmp_path_factory.mktemp("merging")
     launch.measure(experiment, folder / "all")
-    found = dict.fromkeys(METHODS, folder / "all")
+    folders = dict.fromkeys(METHODS, folder / "all")
     for name, settings in VARIANTS.items():
         method = name.split("_of_")[0]
         if name in METHODS:
@@ -80,10 +80,10 @@ def runs(world: World, experiment: Path, tmp_path_factory: pytest.TempPathFactor
         given = launch.given_by(folder / "all")
         for key, value in settings.items():
             given += ["--set", f"merging.{method}.{key}={json.dumps(value)}"]
-        one = world.elsewhere(folder / f"{name}.toml", text([method]))
-        found[name] = folder / name
-        launch.measure(one, found[name], *given)
-    return found
+        variant = world.elsewhere(folder / f"{name}.toml", text([method]))
+        folders[name] = folder / name
+        launch.measure(variant, folders[name], *given)
+    return folders
 
 
 @pytest.fixture(scope="module")
@@ -115,14 +115,14 @@ def test_the_vector_is_that_of_the_formula(runs: dict[str, Path], variant: str, 
     name = variant.split("_of_")[0]
     method = STANDS_FOR.get(name, name)
     oracle = of(runs[variant])
-    told = oracle.inputs.config["merging"][name]
+    settings = oracle.inputs.config["merging"][name]
     every = [oracle.tau(regime, t) for t in range(len(TASKS))]
     expected = in_order(
-        recompute.calibrated(data_recompute.METHODS[method](oracle, name, regime, told), told, every))
-    found = merged(runs[variant], name, regime)
+        recompute.calibrated(data_recompute.METHODS[method](oracle, name, regime, settings), settings, every))
+    tau = merged(runs[variant], name, regime)
     size = np.sqrt(np.mean(expected**2))
     # Next to directions of which no input tells, rounding is divided by what is little more than rounding.
-    near = np.abs(found - expected) < (2e-2 if "regmean_of_few" in variant else 2e-3) * size
+    near = np.abs(tau - expected) < (2e-2 if "regmean_of_few" in variant else 2e-3) * size
     assert near.mean() >= (0.999 if name in MASKS else 1)  # masks are rounded: scores next to 0 fall to either side
     plain = in_order({key: sum(oracle.tau(regime, t)[key] for t in range(3)) / 3 for key in oracle.theta0})
     assert np.sqrt(np.mean((expected - plain) ** 2)) > 0.05 * size  # not the mean
@@ -159,21 +159,21 @@ def test_regmean_fits_the_layers_best(run: Path, regime: str) -> None:
     place = 0
     for name in draws.in_order(oracle.theta0):
         shape = oracle.theta0[name].shape
-        found = torch.tensor(tau[place : place + shape.numel()]).double().view(shape)
+        weight = torch.tensor(tau[place : place + shape.numel()]).double().view(shape)
         place += shape.numel()
-        mean = sum(one[name] for one in every) / 3
+        mean = sum(vector[name] for vector in every) / 3
         if name not in grams[0]:
-            assert torch.allclose(found, mean, rtol=1e-5, atol=1e-8)
+            assert torch.allclose(weight, mean, rtol=1e-5, atol=1e-8)
             continue
         scaled = [0.95 * each[name] + 0.05 * each[name].diag().diag() for each in grams]
-        direct = sum(one[name] @ g for one, g in zip(every, scaled, strict=True)) @ torch.linalg.inv(sum(scaled))
-        assert (found - direct).norm() < 1e-3 * direct.norm()
+        direct = sum(vector[name] @ g for vector, g in zip(every, scaled, strict=True)) @ torch.linalg.inv(sum(scaled))
+        assert (weight - direct).norm() < 1e-3 * direct.norm()
 
         def error(change: torch.Tensor, name: str = name) -> float:
-            both = [(change - one[name], each[name]) for one, each in zip(every, grams, strict=True)]
+            both = [(change - vector[name], each[name]) for vector, each in zip(every, grams, strict=True)]
             return float(sum((d @ g * d).sum() for d, g in both))
 
-        assert error(found) < error(mean)
+        assert error(weight) < error(mean)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -192,25 +192,25 @@ def test_what_regmean_took(file: h5py.File, run: Path, regime: str) -> None:
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if "adamerging" in name])
 def test_adamerging_learns_what_adam_through_the_merge_learns(runs: dict[str, Path], variant: str, regime: str) -> None:
-    told = {"granularity": "layer", "inputs": "test", "start": 0.3} | VARIANTS[variant]
+    settings = {"granularity": "layer", "inputs": "test", "start": 0.3} | VARIANTS[variant]
     with h5py.File(runs[variant] / "results.h5") as file:
         group = file[f"merging/adamerging/{regime}"]
         names = [name.decode() for name in group["parameter"][()]]
-        found, entropy = group["lambda"][()], group["entropy"][()]
-        assert (group.attrs["inputs"], group.attrs["granularity"]) == (told["inputs"], told["granularity"])
+        coefficients, entropy = group["lambda"][()], group["entropy"][()]
+        assert (group.attrs["inputs"], group.attrs["granularity"]) == (settings["inputs"], settings["granularity"])
         assert group["forward_passes"][()] == group["backward_passes"][()] == 12 * 3 * 11
         assert group["passes"][()] == 25
     expected, values = data_recompute.learnt(of(runs[variant]), "adamerging", regime)
-    assert len(names) == found.shape[1] == (1 if told["granularity"] == "task" else 2 * 16 + 8)
-    assert np.abs(found - expected.numpy()).max() < 2e-3
-    assert np.abs(found - told["start"]).max() > 0.02
+    assert len(names) == coefficients.shape[1] == (1 if settings["granularity"] == "task" else 2 * 16 + 8)
+    assert np.abs(coefficients - expected.numpy()).max() < 2e-3
+    assert np.abs(coefficients - settings["start"]).max() > 0.02
     np.testing.assert_allclose(entropy, values, rtol=1e-3)
     if "added" in variant:  # which the entropy tells
         with h5py.File(runs["adamerging"] / "results.h5") as other:
             exact = other[f"merging/adamerging/{regime}/entropy"][0]
         assert 0.01 * exact < exact - entropy[0] < 0.05 * sum(CLASSES[task] for task in TASKS)
     if "clamped" in variant:
-        assert (found == 1).sum() > 5 and (found < 1).sum() > 5
+        assert (coefficients == 1).sum() > 5 and (coefficients < 1).sum() > 5
 
 
 @pytest.mark.parametrize("method", ["adamerging", "localize_stitch"])
@@ -231,13 +231,15 @@ def test_a_killed_run_goes_on_from_its_state(world: World, run: Path, tmp_path: 
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_what_masks_are_and_take(file: h5py.File, regime: str) -> None:
-    own, *others = (file[f"merging/{name}/{regime}"] for name in MASKS)
-    assert own["masks"][()] == 3 and own["mask_loss"].shape == (3, 5) and own.attrs["inputs"] == "train"
-    assert own["forward_passes"][()] == own["backward_passes"][()] == 5 * (own["data_sample_index"][()] >= 0).sum()
+    localized, *others = (file[f"merging/{name}/{regime}"] for name in MASKS)
+    assert (localized["masks"][()] == 3 and localized["mask_loss"].shape == (3, 5)
+            and localized.attrs["inputs"] == "train")
+    assert (localized["forward_passes"][()] == localized["backward_passes"][()]
+            == 5 * (localized["data_sample_index"][()] >= 0).sum())
     # The model, its largest numbers by two passes at least, two a step; then all of them, by masks of a bit.
-    assert 1 + 2 + 2 * 5 + 1 + 1 / 32 <= own["passes"][()] <= 4 + 1 + 2 * 5 + 1 + 1 / 32
-    assert others[0]["passes"][()] == own["passes"][()] + 1 + 1 / 32  # and the cosines of what the masks keep
-    density = own["mask_density"][()]
+    assert 1 + 2 + 2 * 5 + 1 + 1 / 32 <= localized["passes"][()] <= 4 + 1 + 2 * 5 + 1 + 1 / 32
+    assert others[0]["passes"][()] == localized["passes"][()] + 1 + 1 / 32  # and the cosines of what the masks keep
+    density = localized["mask_density"][()]
     assert (density > 0.05).all() and (density < 0.8).all() and (np.abs(density - 0.1) > 0.005).any()
     labels = others[0]["labels"][()]
     assert sorted(np.bincount(labels)) == [1, 2]
@@ -252,7 +254,7 @@ def test_what_masks_are_and_take(file: h5py.File, regime: str) -> None:
     np.testing.assert_allclose([less[i], less[j]], density[[i, j]] - intersection[i])
     assert np.array_equal(claimed, density)  # half_up keeps what two tasks claim
     twice, shared = (file[f"merging/{name}/{regime}"] for name in ("stitch_twice", "mask_sharing"))
-    numbers_a_mask = own["mask_numbers"][()] / density.sum()
+    numbers_a_mask = localized["mask_numbers"][()] / density.sum()
     np.testing.assert_allclose(twice["mask_numbers"][()], less.sum() * numbers_a_mask)
     np.testing.assert_allclose(shared["mask_numbers"][()], (union[i] + union[alone]) * numbers_a_mask)
 
@@ -318,8 +320,8 @@ def test_a_saved_model_says_that_it_needs_data(run: Path, method: str) -> None:
     done = launch.run(1, "merge", recipe)
     lines = done.stderr.splitlines()
     assert done.returncode == 2 and len(lines) == 1, done.stderr
-    told = f'"{STANDS_FOR.get(method, method)}", which needs data; use [merging] in an experiment'
-    assert "merge_method" in lines[0] and told in lines[0]
+    expected = f'"{STANDS_FOR.get(method, method)}", which needs data; use [merging] in an experiment'
+    assert "merge_method" in lines[0] and expected in lines[0]
     assert sorted(recipe.parent.iterdir()) == before
 
 

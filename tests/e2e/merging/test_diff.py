@@ -53,11 +53,11 @@ def test_figures_are_those_of_the_numbers(models: Path, with_base: bool) -> None
     base = ["--base", models / "base"] if with_base else []
     done = diff(models / "a", models / "b", "--json", out, *base)
     assert done.returncode == 0, done.stderr
-    told = json.loads(out.read_text())
+    difference = json.loads(out.read_text())
     start, a, b = (tensors(models / name) for name in ("base", "a", "b"))
-    assert [entry["name"] for entry in told["tensors"]] == sorted(a)
-    assert not (told["only_in_a"] or told["only_in_b"] or told["other_shapes"])
-    for entry in [*told["tensors"], told["whole"] | {"name": None}]:
+    assert [entry["name"] for entry in difference["tensors"]] == sorted(a)
+    assert not (difference["only_in_a"] or difference["only_in_b"] or difference["other_shapes"])
+    for entry in [*difference["tensors"], difference["whole"] | {"name": None}]:
         keys = [entry["name"]] if entry["name"] else sorted(a)
         w, x, y = (np.concatenate([side[key].ravel() for key in keys]) for side in (start, a, b))
         x, y = (x - w, y - w) if with_base else (x, y)
@@ -74,9 +74,9 @@ def test_figures_are_those_of_the_numbers(models: Path, with_base: bool) -> None
             assert entry["cosine"] is None
         assert entry["numbers"] == x.size and entry["not_finite"] == 0
         assert entry["equal"] == (x == y).sum() and entry["opposed_signs"] == (x * y < 0).sum()
-    kinds = {entry["kind"]: entry["layer"] for entry in told["tensors"]}
+    kinds = {entry["kind"]: entry["layer"] for entry in difference["tensors"]}
     assert kinds["model.layers.*.mlp.up_proj.weight"] == 1 and kinds["model.norm.weight"] is None
-    assert {entry["type_b"] for entry in told["tensors"]} == {"BFloat16"}
+    assert {entry["type_b"] for entry in difference["tensors"]} == {"BFloat16"}
 
 
 @pytest.mark.parametrize(("by", "rows"), [
@@ -126,9 +126,9 @@ def test_the_picture(models: Path) -> None:
     done = analysis_command.called("differences", out, "--out", picture)
     assert done.returncode == 0, done.stderr
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
-    told = json.loads(out.read_text())
-    for wrong in (told | {"schema_version": 9}, told | {"tensors": [{}]}, told | {"tensors": 3}, [], {},
-                  told | {"tensors": [told["tensors"][0] | {"norm_a": "x"}]}):
+    difference = json.loads(out.read_text())
+    for wrong in (difference | {"schema_version": 9}, difference | {"tensors": [{}]}, difference | {"tensors": 3}, [],
+                  {}, difference | {"tensors": [difference["tensors"][0] | {"norm_a": "x"}]}):
         out.write_text(json.dumps(wrong))
         done = analysis_command.called("differences", out, "--out", picture)
         assert done.returncode == 2 and done.stderr.count("\n") == 1 and str(out) in done.stderr, done.stderr

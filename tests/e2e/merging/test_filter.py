@@ -55,8 +55,8 @@ def run(experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path) -> None:
-    found = launch.measure(experiment, tmp_path / "run", *FILTER, ranks=4)
-    assert differing(numbers(run / "results.h5"), numbers(found)) == []
+    results = launch.measure(experiment, tmp_path / "run", *FILTER, ranks=4)
+    assert differing(numbers(run / "results.h5"), numbers(results)) == []
 
 
 def test_merges_and_bases_are_those_of_the_other_tasks_alone(experiment: Path, run: Path, tmp_path: Path) -> None:
@@ -73,12 +73,12 @@ def test_merges_and_bases_are_those_of_the_other_tasks_alone(experiment: Path, r
         assert single["beats_majority"][()].tolist() == (single["validation_accuracy"][()] > share).tolist()
         assert single["beats_majority"][()].tolist() == [1, 0, 1]
         for method in ("task_arithmetic", "ties", "consensus_ta"):
-            ours, theirs = (one[f"merging/{method}/standard"] for one in (file, two))
+            ours, theirs = (results[f"merging/{method}/standard"] for results in (file, two))
             for name in ("validation_accuracy", "test_accuracy"):
                 assert (ours[name][:, LEFT] == theirs[name][()]).all() and np.isnan(ours[name][:, 1]).all()
             for name in ("coefficient", "absolute", "normalized", "density", "bytes"):
                 assert ours[name][()] == theirs[name][()], name
-        ours, theirs = (one["bases/standard"] for one in (file, two))
+        ours, theirs = (results["bases/standard"] for results in (file, two))
         assert ours["cosine"].shape == (3, 3) and ours["chosen_clusters"][()] == theirs["chosen_clusters"][()] == 2
         assert (ours["eigenvalues"][:2] == theirs["eigenvalues"][()]).all() and np.isnan(ours["eigenvalues"][2])
         assert (ours["labels"][:, :, 1] == -1).all() and (ours["labels"][2] == -1).all()  # two tasks, no three clusters
@@ -87,7 +87,7 @@ def test_merges_and_bases_are_those_of_the_other_tasks_alone(experiment: Path, r
             assert (ours[name][:2, 0][..., LEFT] == theirs[name][:, 0]).all() and np.isnan(ours[name][2]).all()
         for name in ("coefficient", "absolute", "normalized"):
             assert (ours[name][:2, 0] == theirs[name][:, 0]).all() and np.isnan(ours[name][2]).all()
-        ours, theirs = (one["subsets/standard"] for one in (file, two))
+        ours, theirs = (results["subsets/standard"] for results in (file, two))
         sets = ours["sets"][()]
         assert (sets[:, 1] == 0).all() and sorted(sets.sum(1).tolist()) == [0, 1, 1, 1, 1, 2, 2]
         for s, row in enumerate(sets):

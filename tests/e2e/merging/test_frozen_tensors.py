@@ -59,19 +59,19 @@ def test_what_was_frozen_stays_where_it_was(run: Path, oracle: Oracle, method: s
     """The sum of vectors that are zero has no singular vectors: its mean singular value is 0, and so is the merge."""
     every = [oracle.tau(regime, t) for t in T]
     again = in_order(recompute.merged(method, oracle.inputs.config["merging"][method], every))
-    found = merged(run, method, regime)
-    assert np.isfinite(again).all() and np.isfinite(found).all()
-    np.testing.assert_allclose(found, again, atol=2e-3 * np.sqrt(np.mean(again**2)))
+    vector = merged(run, method, regime)
+    assert np.isfinite(again).all() and np.isfinite(vector).all()
+    np.testing.assert_allclose(vector, again, atol=2e-3 * np.sqrt(np.mean(again**2)))
     frozen = np.concatenate([np.full(every[0][name].numel(), not any(tau[name].any() for tau in every))
                              for name in draws.in_order(every[0])])
-    assert frozen.any() == (regime == "attention") and not found[frozen].any()
+    assert frozen.any() == (regime == "attention") and not vector[frozen].any()
 
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_fisher_is_the_diagonal_of_the_logits_form(run: Path, oracle: Oracle, regime: str) -> None:
     """A third way to Σ_c p_c (∂ log p_c)², in double: the diagonal of Jᵀ(diag p − p pᵀ)J, J the Jacobian of the logits,
     an input after another. It is the same, since ∂ log p_c = ∂z_c − Σ_k p_k ∂z_k."""
-    told = oracle.inputs.config["merging"]["fisher"]
+    settings = oracle.inputs.config["merging"]["fisher"]
     models = oracle_models.own(oracle, regime)
     every = []
     for t, model in zip(T, models, strict=True):
@@ -89,13 +89,14 @@ def test_fisher_is_the_diagonal_of_the_logits_form(run: Path, oracle: Oracle, re
                 j = j.detach().flatten(1)
                 total[name] += ((middle @ j) * j).sum(0).view_as(total[name]) / len(inputs)
         every.append(total)
-    expected = in_order(data_formulas.by_fisher(models, every, told))
-    found = merged(run, "fisher", regime)
-    assert np.abs(found - expected).max() < 2e-3 * np.sqrt(np.mean(expected**2))
+    expected = in_order(data_formulas.by_fisher(models, every, settings))
+    vector = merged(run, "fisher", regime)
+    assert np.abs(vector - expected).max() < 2e-3 * np.sqrt(np.mean(expected**2))
     for t in T:
         stored = oracle.results[f"merging/fisher/{regime}"]
         assert stored["norm"][t] == pytest.approx(float(flat(every[t]).norm()), rel=1e-3)
-        assert stored["floored"][t] == pytest.approx(float((flat(every[t]) < told["floor"]).double().mean()), abs=2e-3)
+        assert stored["floored"][t] == pytest.approx(
+            float((flat(every[t]) < settings["floor"]).double().mean()), abs=2e-3)
 
 
 def test_recompute_holds(run: Path) -> None:

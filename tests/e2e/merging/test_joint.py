@@ -59,7 +59,7 @@ def file(run: Path) -> h5py.File:
 
 
 def fields(group: h5py.Group) -> set[str]:
-    return {name for name, one in group.items() if isinstance(one, h5py.Dataset)}
+    return {name for name, node in group.items() if isinstance(node, h5py.Dataset)}
 
 
 @pytest.mark.parametrize(("method", "regime"), METHODS.items())
@@ -73,16 +73,16 @@ def test_it_has_what_other_methods_have(file: h5py.File, method: str, regime: st
     inputs = TOGETHER * (BATCH // len(TASKS)) * len(TASKS)
     assert group["forward_passes"][()] == group["backward_passes"][()] == inputs
     assert group["loss"].shape == (TOGETHER,) and group["seconds"][()] > 0 and group["density"][()] > 0.5
-    own = file[f"single_task/{regime}/accuracy"][()]
-    np.testing.assert_allclose(group["normalized"][()], np.mean(group["accuracy"][()] / own))
+    single_accuracy = file[f"single_task/{regime}/accuracy"][()]
+    np.testing.assert_allclose(group["normalized"][()], np.mean(group["accuracy"][()] / single_accuracy))
     bits = np.unpackbits(file[f"correct{group.name}/test_accuracy"][()], axis=-1).sum(-1)
     np.testing.assert_allclose(bits / 24, group["test_accuracy"][()])
 
 
 def test_the_regime_and_every_method_have_one_model(run: Path, file: h5py.File) -> None:
     """Trained once, in the order of data.tasks, and measured alike by all."""
-    made = sorted(path.name for path in (run / "units").glob("finetune*multitask*"))
-    assert made == ["finetune__multitask__joint.safetensors", "finetune__multitask_linear__joint.safetensors"]
+    file_names = sorted(path.name for path in (run / "units").glob("finetune*multitask*"))
+    assert file_names == ["finetune__multitask__joint.safetensors", "finetune__multitask_linear__joint.safetensors"]
     assert sorted(path.name for path in (run / "checkpoints/multitask").iterdir() if "+" not in path.name) == ["joint"]
     group = file["merging/joint/standard"]
     assert group.attrs["checkpoint"] == "multitask/joint"
@@ -119,8 +119,8 @@ def test_the_vector_is_the_model_less_its_start(run: Path, file: h5py.File, meth
     folder = run / "checkpoints"
     tuned = load_file(folder / file[f"merging/{method}/{regime}"].attrs["checkpoint"] / "model.safetensors")
     start = load_file(folder / "pretrained/model.safetensors")
-    found = np.sort(np.concatenate([(tuned[name] - start[name]).ravel() for name in tuned]))
-    np.testing.assert_array_equal(np.sort(tau), found)
+    changes = np.sort(np.concatenate([(tuned[name] - start[name]).ravel() for name in tuned]))
+    np.testing.assert_array_equal(np.sort(tau), changes)
 
 
 def test_steps_of_its_own_make_another_model(world: World, tmp_path: Path) -> None:

@@ -83,10 +83,10 @@ class Models:
         shutil.rmtree(self.folder / "out", ignore_errors=True)
         done = call(self.recipe(method, parameters, weights, **other))
         assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
-        found = load_file(self.folder / "out" / "model.safetensors")
-        assert set(found) == {*SHAPES, "position_ids"} and np.array_equal(found["position_ids"], np.arange(7))
-        assert all(found[name].shape == shape and found[name].dtype == np.float32 for name, shape in SHAPES.items())
-        return formulas.flat({name: found[name].astype(np.float64) - self.base[name] for name in SHAPES})
+        tensors = load_file(self.folder / "out" / "model.safetensors")
+        assert set(tensors) == {*SHAPES, "position_ids"} and np.array_equal(tensors["position_ids"], np.arange(7))
+        assert all(tensors[name].shape == shape and tensors[name].dtype == np.float32 for name, shape in SHAPES.items())
+        return formulas.flat({name: tensors[name].astype(np.float64) - self.base[name] for name in SHAPES})
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +110,9 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Models:
     return Models(tmp_path_factory.mktemp("single"), 1)
 
 
-def close(found: np.ndarray, expected: np.ndarray, tolerance: float = 1e-5) -> None:
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() < tolerance
+def close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e-5) -> None:
+    assert actual.shape == expected.shape
+    assert np.abs(actual - expected).max() < tolerance
 
 
 W = [1.0, 0.5, 2.0, 1.5]
@@ -151,8 +151,8 @@ def test_linear_needs_no_base(four: Models) -> None:
 ])
 def test_ties(models: str, parameters: str, options: dict, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
-    found = world.merged("ties", parameters)
-    close(found, formulas.ties(world.vectors(), np.ones(world.count), **{"density": 0.2} | options))
+    merged = world.merged("ties", parameters)
+    close(merged, formulas.ties(world.vectors(), np.ones(world.count), **{"density": 0.2} | options))
 
 
 def test_ties_by_tensor_and_with_weights(four: Models) -> None:
@@ -161,8 +161,8 @@ def test_ties_by_tensor_and_with_weights(four: Models) -> None:
     for where in formulas.parts(expected, four.tau[0]):
         if where.stop > where.start:
             expected[where] = formulas.ties(tau[:, where], w, 0.4, "exact", "mean", "positive")
-    found = four.merged("ties", 'density = 0.4, scope = "tensor", cut = "exact", zero_sign = "positive"', W)
-    close(found, expected)
+    merged = four.merged("ties", 'density = 0.4, scope = "tensor", cut = "exact", zero_sign = "positive"', W)
+    close(merged, expected)
 
 
 def test_ties_with_a_negative_majority_and_one_without(tmp_path: Path) -> None:
@@ -174,15 +174,15 @@ def test_ties_with_a_negative_majority_and_one_without(tmp_path: Path) -> None:
         save_file({"w": np.zeros(4, np.float32)}, models.folder / "base" / "model.safetensors")
         done = call(models.recipe("ties", "density = 1.0"))
         assert done.returncode == 0, done.stderr
-        found = load_file(models.folder / "out" / "model.safetensors")["w"]
+        merged = load_file(models.folder / "out" / "model.safetensors")["w"]
         # Places that elected − are more, or as many: cancelled places keep their negatives.
-        assert found.tolist() == [-1, -1, last, -2]
+        assert merged.tolist() == [-1, -1, last, -2]
 
 
 def test_a_sum_of_those_that_agree_takes_weights_of_either_sign(pair: Models) -> None:
     w = [1.0, -1.0]
-    found = pair.merged("ties", 'merge = "sum", density = 1.0', w)
-    close(found, formulas.ties(pair.vectors(), np.array(w), 1.0, merge="sum"))
+    merged = pair.merged("ties", 'merge = "sum", density = 1.0', w)
+    close(merged, formulas.ties(pair.vectors(), np.array(w), 1.0, merge="sum"))
 
 
 def test_the_majority_is_the_whole_vectors_whatever_a_share_is_of(pair: Models) -> None:
@@ -192,8 +192,8 @@ def test_the_majority_is_the_whole_vectors_whatever_a_share_is_of(pair: Models) 
         if where.stop > where.start:
             kept[:, where] = [formulas.trimmed(t[where], 0.5, "exact") for t in tau]
     for sign in (1.0, -1.0):  # one of the two has the other majority
-        found = pair.merged("ties", 'density = 0.5, scope = "tensor", cut = "exact", merge = "sum"', [sign, sign])
-        close(found, formulas.elected(kept, np.array([sign, sign]), "sum", "majority"))
+        merged = pair.merged("ties", 'density = 0.5, scope = "tensor", cut = "exact", merge = "sum"', [sign, sign])
+        close(merged, formulas.elected(kept, np.array([sign, sign]), "sum", "majority"))
 
 
 def test_top_k(four: Models) -> None:
@@ -201,8 +201,8 @@ def test_top_k(four: Models) -> None:
     kept = np.stack([formulas.trimmed(t, 0.05, "at_least") for t in tau])
     close(four.merged("top_k"), kept.sum(0) / 4)
     kept = np.stack([formulas.trimmed(t, 0.1, "above") for t in tau])
-    found = four.merged("top_k", 'density = 0.1, cut = "above", divide = "overlap"')
-    close(found, kept.sum(0) / np.maximum((kept != 0).sum(0), 1))
+    merged = four.merged("top_k", 'density = 0.1, cut = "above", divide = "overlap"')
+    close(merged, kept.sum(0) / np.maximum((kept != 0).sum(0), 1))
 
 
 @pytest.mark.parametrize("models", ["single", "pair", "many"])
@@ -226,19 +226,19 @@ def test_consensus(models: str, request: pytest.FixtureRequest) -> None:
 
 
 def test_dare_keeps_a_share_and_its_size(many: Models) -> None:
-    one = Models(many.folder / "one", 1)
-    tau = one.vectors()[0]
-    found = one.merged("dare_linear", "density = 0.25, seed = 3")
-    kept = (np.abs(found) > 1e-6) & (np.abs(tau) > 1e-6)
+    single_model = Models(many.folder / "one", 1)
+    tau = single_model.vectors()[0]
+    merged = single_model.merged("dare_linear", "density = 0.25, seed = 3")
+    kept = (np.abs(merged) > 1e-6) & (np.abs(tau) > 1e-6)
     there = np.abs(tau) > 1e-6
     share = kept.sum() / there.sum()
     assert abs(share - 0.25) < 5 * np.sqrt(0.25 * 0.75 / there.sum())
-    close(found[kept], 4 * tau[kept])
-    assert np.array_equal(found, one.merged("dare_linear", "density = 0.25, seed = 3"))
-    assert not np.array_equal(found, one.merged("dare_linear", "density = 0.25, seed = 4"))
-    close(one.merged("dare_linear", "density = 1.0"), tau)
+    close(merged[kept], 4 * tau[kept])
+    assert np.array_equal(merged, single_model.merged("dare_linear", "density = 0.25, seed = 3"))
+    assert not np.array_equal(merged, single_model.merged("dare_linear", "density = 0.25, seed = 4"))
+    close(single_model.merged("dare_linear", "density = 1.0"), tau)
     # Alone, a model outvotes nobody.
-    close(one.merged("dare_ties", "density = 0.25, seed = 3, rescale = false"), np.where(kept, tau, 0))
+    close(single_model.merged("dare_ties", "density = 0.25, seed = 3, rescale = false"), np.where(kept, tau, 0))
 
 
 @pytest.mark.parametrize("scope", ["vector", "tensor"])
@@ -246,7 +246,7 @@ def test_dare_keeps_the_norm(four: Models, scope: str) -> None:
     """Each vector's L1 norm is what it was before numbers were dropped; of every tensor, where that is asked for."""
     density = "density = 0.4, seed = 2"
     alone = np.eye(4).tolist()
-    kept = np.stack([four.merged("dare_linear", f"{density}, rescale = false", one) for one in alone])
+    kept = np.stack([four.merged("dare_linear", f"{density}, rescale = false", weights) for weights in alone])
     kept[np.abs(kept) < 1e-6] = 0  # θ0 + 0 is rounded
     tau, scaled = four.vectors(), np.zeros_like(kept)
     parts = formulas.parts(tau[0], four.base) if scope == "tensor" else [slice(None)]
@@ -255,40 +255,40 @@ def test_dare_keeps_the_norm(four: Models, scope: str) -> None:
         scaled[:, where] = kept[:, where] * (before / np.where(after > 0, after, before + 1))[:, None]
     l1 = f'{density}, rescale_by = "l1", scope = "{scope}"'
     close(four.merged("dare_linear", l1), scaled.sum(0), 2e-5)
-    found = four.merged("dare_ties", f'{l1}, zero_sign = "positive"')
-    close(found, formulas.elected(scaled, np.ones(4), "mean", "positive"), 2e-5)
+    merged = four.merged("dare_ties", f'{l1}, zero_sign = "positive"')
+    close(merged, formulas.elected(scaled, np.ones(4), "mean", "positive"), 2e-5)
     trimmed = np.zeros_like(scaled)
     for where in parts:
-        trimmed[:, where] = [formulas.trimmed(one[where], 0.2, "at_least") if one[where].size else [] for one in scaled]
-    found = four.merged("dare_ties", f'{l1}, trim = 0.2, zero_sign = "positive"')
-    close(found, formulas.elected(trimmed, np.ones(4), "mean", "positive"), 2e-5)
+        trimmed[:, where] = [formulas.trimmed(row[where], 0.2, "at_least") if row[where].size else [] for row in scaled]
+    merged = four.merged("dare_ties", f'{l1}, trim = 0.2, zero_sign = "positive"')
+    close(merged, formulas.elected(trimmed, np.ones(4), "mean", "positive"), 2e-5)
 
 
 def test_dare_draws_for_each_model_and_votes(pair: Models) -> None:
     tau = pair.vectors()
     ones = np.ones_like(tau)
     for method in ("dare_linear", "dare_ties"):
-        found = pair.merged(method, "density = 0.5, rescale = false")
+        merged = pair.merged(method, "density = 0.5, rescale = false")
         choices = [np.zeros(tau.shape[1]), tau[0], tau[1], tau.sum(0)]
         if method == "dare_ties":
             choices[3] = formulas.elected(tau, ones[:, 0], "mean", "majority")
-        right = np.min([np.abs(found - choice) for choice in choices], 0)
+        right = np.min([np.abs(merged - choice) for choice in choices], 0)
         # A cancelled place under the other majority is the one difference that is left open.
         assert np.mean(right < 1e-5) > (0.999 if method == "dare_linear" else 0.95)
         apart = (np.abs(tau[0]) > 0) & (np.abs(tau[1]) > 0) & (np.abs(tau[0] + tau[1]) > 0)
-        both = np.abs(found - choices[3])[apart & (np.abs(tau[0] - tau[1]) > 0)] < 1e-5
+        both = np.abs(merged - choices[3])[apart & (np.abs(tau[0] - tau[1]) > 0)] < 1e-5
         assert 0.1 < both.mean() < 0.6
 
 
 @pytest.mark.parametrize("of", ["models", "vectors"])
 def test_slerp(of: str, pair: Models) -> None:
-    found = pair.merged("slerp", f't = 0.3, of = "{of}"')
+    merged = pair.merged("slerp", f't = 0.3, of = "{of}"')
     start, tau = formulas.flat(pair.base).astype(np.float64), pair.vectors()
     expected = np.zeros_like(start)
     for where in formulas.parts(start, pair.base):
         add = start[where] if of == "models" else 0 * start[where]
         expected[where] = formulas.slerp(add + tau[0][where], add + tau[1][where], 0.3) - add
-    close(found, expected)
+    close(merged, expected)
     if of == "models":  # mergekit's recipe has no third model
         close(pair.merged("slerp", "t = 0.3", base_model=""), expected)
 
@@ -347,9 +347,9 @@ def test_the_minimum_interferes_least(four: Models) -> None:
 
 
 def test_more_models_than_singular_vectors(many: Models) -> None:
-    found = many.merged("tsv_m")
-    where = dict(zip(sorted(SHAPES), formulas.parts(found, many.base), strict=True))
-    assert np.abs(found[where["layer.weight"]]).max() < 1e-6 < np.abs(found[where["conv"]]).max()
+    merged = many.merged("tsv_m")
+    where = dict(zip(sorted(SHAPES), formulas.parts(merged, many.base), strict=True))
+    assert np.abs(merged[where["layer.weight"]]).max() < 1e-6 < np.abs(merged[where["conv"]]).max()
 
 
 def test_sums_of_variances_are_variances(tmp_path: Path) -> None:
@@ -362,9 +362,9 @@ def test_sums_of_variances_are_variances(tmp_path: Path) -> None:
                       'models = [{ model = "m0" }, { model = "m1" }]\n')
     done = call(recipe)
     assert done.returncode == 0, done.stderr
-    found = load_file(tmp_path / "out/model.safetensors")
-    assert np.array_equal(found["bn1.running_var"], np.zeros(3, np.float32))
-    assert np.array_equal(found["bn1.running_mean"], np.full(3, -0.25, np.float32))
+    merged = load_file(tmp_path / "out/model.safetensors")
+    assert np.array_equal(merged["bn1.running_var"], np.zeros(3, np.float32))
+    assert np.array_equal(merged["bn1.running_mean"], np.full(3, -0.25, np.float32))
 
 
 def test_the_folder(four: Models) -> None:
@@ -375,10 +375,10 @@ def test_the_folder(four: Models) -> None:
     assert (out / "config.json").read_bytes() == (four.folder / "base" / "config.json").read_bytes()
     with safe_open(out / "model.safetensors", "np") as file:
         assert file.metadata() == {"format": "pt"}
-    made = tomllib.loads((out / "merge.toml").read_text())
-    assert made["merge_method"] == "ties" and [m["weight"] for m in made["models"]] == W
-    assert made["parameters"] == {"density": 0.2, "scope": "vector", "cut": "at_least", "merge": "mean",
-                                  "zero_sign": "majority", "lambda": 0.4}
+    record = tomllib.loads((out / "merge.toml").read_text())
+    assert record["merge_method"] == "ties" and [m["weight"] for m in record["models"]] == W
+    assert record["parameters"] == {"density": 0.2, "scope": "vector", "cut": "at_least", "merge": "mean",
+                                    "zero_sign": "majority", "lambda": 0.4}
     # It is a recipe that makes the same folder.
     again = four.folder / "again.toml"
     shutil.copy(out / "merge.toml", again)
@@ -401,16 +401,16 @@ def test_the_modules_of_a_sentence_model_come_along(tmp_path: Path) -> None:
     done = call(models.recipe("linear", out='"deep/out/"'))  # with a slash, as shells complete names
     assert done.returncode == 0, done.stderr
     out = models.folder / "deep" / "out"
-    found = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
-    assert found == ["1_Pooling/config.json", "README.md", "config.json", "merge.toml", "model.safetensors",
-                     "modules.json", "vocab.txt"]
+    file_names = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    assert file_names == ["1_Pooling/config.json", "README.md", "config.json", "merge.toml", "model.safetensors",
+                          "modules.json", "vocab.txt"]
     assert (out / "1_Pooling" / "config.json").read_bytes() == (pooling / "config.json").read_bytes()
 
 
 def test_more_than_nine_models_keep_their_order(many: Models) -> None:
     many.merged("task_arithmetic", "", [float(t) / 64 for t in range(70)])
-    made = tomllib.loads((many.folder / "out" / "merge.toml").read_text())
-    assert [m["weight"] for m in made["models"]] == [t / 64 for t in range(70)]
+    record = tomllib.loads((many.folder / "out" / "merge.toml").read_text())
+    assert [m["weight"] for m in record["models"]] == [t / 64 for t in range(70)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -440,14 +440,14 @@ def test_half_precision_and_parts(dtype: torch.dtype, tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == [
         "README.md", "config.json", "merge.toml", "model-00001-of-00002.safetensors",
         "model-00002-of-00002.safetensors", "model.safetensors.index.json"]
-    found = load_torch(out / "model-00001-of-00002.safetensors") | load_torch(out / "model-00002-of-00002.safetensors")
+    merged = load_torch(out / "model-00001-of-00002.safetensors") | load_torch(out / "model-00002-of-00002.safetensors")
     for name in ("a", "b"):
         mean = torch.stack([model[name].double() for model in models]).mean(0)
-        assert found[name].dtype == base[name].dtype
+        assert merged[name].dtype == base[name].dtype
         # Half a unit in the last place, and float32's own error beside it.
         unit = torch.finfo(base[name].dtype).eps * mean.abs().clamp_min(1e-3)
-        assert ((found[name].double() - mean).abs() <= unit * 0.51 + 1e-6).all()
-    assert torch.equal(found["n"], base["n"])
+        assert ((merged[name].double() - mean).abs() <= unit * 0.51 + 1e-6).all()
+    assert torch.equal(merged["n"], base["n"])
 
 
 def refused(done: subprocess.CompletedProcess[str], folder: Path, *expected: str) -> None:
@@ -544,16 +544,16 @@ def test_the_base_among_the_models(four: Models) -> None:
     refused(call(four.recipe("top_k", models=models)), four.folder, "models.#2.model", "base_model", "leave it out")
     base, tau = formulas.flat(four.base).astype(np.float64), four.vectors()[0]
     for part in (0.0, 0.25):  # it is where t begins, whichever of the two it is
-        found = four.merged("slerp", f"t = {part}", models=models)
+        merged = four.merged("slerp", f"t = {part}", models=models)
         expected = np.concatenate([formulas.slerp(base[where], (base + tau)[where], part) - base[where]
                                    for where in formulas.parts(base, four.base)])
-        close(found, expected)
+        close(merged, expected)
 
 
 def test_mapped_pages_are_those_of_the_merge(tmp_path: Path) -> None:
     """While the inputs are mapped: with 8 MB more in each of three, there are 24 MB more."""
     models = Models(tmp_path / "models", 2)
-    found = []
+    mapped = []
     for more in ({}, {"large": np.ones(2_000_000, np.float32)}):
         for name in ("base", "m0", "m1"):
             path = models.folder / name / "model.safetensors"
@@ -562,10 +562,10 @@ def test_mapped_pages_are_those_of_the_merge(tmp_path: Path) -> None:
         done = call(models.recipe("ties"))
         assert done.returncode == 0, done.stderr
         line = r"anonymous memory \d+ MiB, \d+ before the first block; mapped pages (\d+) MiB"
-        told = re.search(line, done.stdout)
-        assert told, done.stdout
-        found.append(int(told[1]))
-    assert found[1] - found[0] >= 3 * 8e6 / 2**20 - 2  # both are rounded
+        match = re.search(line, done.stdout)
+        assert match, done.stdout
+        mapped.append(int(match[1]))
+    assert mapped[1] - mapped[0] >= 3 * 8e6 / 2**20 - 2  # both are rounded
 
 
 def test_a_base_in_double_precision(tmp_path: Path) -> None:

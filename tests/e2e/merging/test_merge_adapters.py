@@ -96,7 +96,7 @@ def written_out(folder: Path, name: str) -> Tensors:
     """W + s·B·A in double, from the files alone."""
     base = {key: x.double() for key, x in load_file(folder / "base/model.safetensors").items()}
     file = load_file(folder / name / "adapter_model.safetensors")
-    told = json.loads((folder / name / "adapter_config.json").read_text())
+    config = json.loads((folder / name / "adapter_config.json").read_text())
     for stored, a in file.items():
         key = stored.removeprefix("base_model.model.")
         if "lora_" not in key and "original_module" not in key:
@@ -106,13 +106,13 @@ def written_out(folder: Path, name: str) -> Tensors:
         if ".lora_A" not in key and ".lora_embedding_A" not in key:
             continue
         b, module = file[stored.replace("_A", "_B")], key.split(".lora_")[0]
-        alpha = told["lora_alpha"]
-        for pattern, value in told["alpha_pattern"].items():
+        alpha = config["lora_alpha"]
+        for pattern, value in config["alpha_pattern"].items():
             alpha = value if module.endswith(pattern.removeprefix("^")) else alpha
-        scale = alpha / (math.sqrt(len(a)) if told["use_rslora"] else len(a))
+        scale = alpha / (math.sqrt(len(a)) if config["use_rslora"] else len(a))
         product = scale * (b.double().flatten(1) @ a.double().flatten(1))
         weight = base[module + ".weight"]
-        turned = ".lora_embedding" in key or told["fan_in_fan_out"]
+        turned = ".lora_embedding" in key or config["fan_in_fan_out"]
         base[module + ".weight"] = weight + (product.T if turned else product).reshape(weight.shape)
     return base
 
@@ -202,8 +202,8 @@ def test_core_space_is_that_of_the_factors(tmp_path: Path) -> None:
     u, v = torch.linalg.qr(torch.cat(b, 1))[0], torch.linalg.qr(torch.cat(a).T)[0]
     cores = [(0.5 + 0.4 * i) * 8 / math.sqrt(len(a[i])) * (u.T @ b[i]) @ (a[i] @ v) for i in range(3)]
     expected = u @ torch.from_numpy(formulas.tsv_m([core.numpy() for core in cores], low_rank=True)) @ v.T
-    found = (merged[f"{key}.weight"] - start[f"{key}.weight"]).double()
-    assert float((found - 0.7 * expected).norm() / expected.norm()) < 1e-5
+    change = (merged[f"{key}.weight"] - start[f"{key}.weight"]).double()
+    assert float((change - 0.7 * expected).norm() / expected.norm()) < 1e-5
 
 
 @pytest.mark.parametrize("method", ["tsv_m", "iso_c", "iso_cts", "wudi", "cart", "dc_merge"])

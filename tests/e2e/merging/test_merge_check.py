@@ -219,8 +219,8 @@ def test_what_would_be_wrong_is_named(folder: Path, name: str) -> None:
     change(folder)
     done = check(folder)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nothing was written" in done.stderr, done.stderr
-    found = [line for line in done.stdout.splitlines() if line.startswith("WRONG ")]
-    assert any(all(text in line for text in expected) for line in found), done.stdout
+    lines = [line for line in done.stdout.splitlines() if line.startswith("WRONG ")]
+    assert any(all(text in line for text in expected) for line in lines), done.stdout
 
 
 def chat(folder: Path) -> None:
@@ -249,8 +249,8 @@ def test_what_is_worth_a_look_is_said(folder: Path, name: str) -> None:
     change(folder)
     done = check(folder)
     assert done.returncode == 0 and "WRONG" not in done.stdout, done.stdout + done.stderr
-    found = [line for line in done.stdout.splitlines() if line.startswith("note ")]
-    assert any(all(text in line for text in expected) for line in found), done.stdout
+    lines = [line for line in done.stdout.splitlines() if line.startswith("note ")]
+    assert any(all(text in line for text in expected) for line in lines), done.stdout
 
 
 def sliced(folder: Path, method: str, *slices: list[tuple[str, int, int]], more: str = "") -> None:

@@ -86,10 +86,10 @@ def run_again(models: list[Tensors], share: Callable[[int, int], float]) -> Tens
     return result
 
 
-def assert_close(found: Tensors, expected: Tensors) -> None:
-    assert set(found) == set(expected)
+def assert_close(actual: Tensors, expected: Tensors) -> None:
+    assert set(actual) == set(expected)
     for name, x in expected.items():
-        assert torch.allclose(found[name].double(), x.double(), rtol=4e-7, atol=2e-8), name
+        assert torch.allclose(actual[name].double(), x.double(), rtol=4e-7, atol=2e-8), name
 
 
 SHARES: dict[str, tuple[str, Callable[[int, int], float]]] = {
@@ -105,8 +105,8 @@ SHARES: dict[str, tuple[str, Callable[[int, int], float]]] = {
 @pytest.mark.parametrize("name", SHARES)
 def test_a_merge_is_the_run_with_a_decayed_rate(folder: Path, name: str) -> None:
     keys, share = SHARES[name]
-    found, printed = merged(folder, keys)
-    assert_close(found, run_again(checkpoints(folder, STEPS), share))
+    tensors, printed = merged(folder, keys)
+    assert_close(tensors, run_again(checkpoints(folder, STEPS), share))
     assert "5 checkpoints" in printed and "from 10 back to 2" in printed and "unequal" not in printed
     assert json.loads((folder / "out/config.json").read_text())["step"] == 10
     transformers.LlamaForCausalLM.from_pretrained(folder / "out")
@@ -127,8 +127,8 @@ def test_means_are_torchs(folder: Path, keys: str, averaged: Callable | None) ->
     ("last = 3", [6, 8, 10]), ("last = 5", STEPS), ("steps = [2, 4, 8]", [2, 4, 8]),
     ("steps = [2, 4, 8]\nlast = 2", [4, 8])])
 def test_some_of_them(folder: Path, keys: str, steps: list[int]) -> None:
-    found, printed = merged(folder, keys + '\nschedule = "1-sqrt"')
-    assert_close(found, run_again(checkpoints(folder, steps), SHARES["1-sqrt"][1]))
+    tensors, printed = merged(folder, keys + '\nschedule = "1-sqrt"')
+    assert_close(tensors, run_again(checkpoints(folder, steps), SHARES["1-sqrt"][1]))
     assert ("unequal distances" in printed) == (steps == [2, 4, 8])
     assert json.loads((folder / "out/config.json").read_text())["step"] == steps[-1]
 
@@ -137,16 +137,16 @@ def test_numbers_are_sorted_as_numbers(folder: Path) -> None:
     """Links count, whatever they are of, and so do numbers with zeros before them."""
     (folder / "run/checkpoint-10").rename(folder / "elsewhere")
     (folder / "run/checkpoint-0010").symlink_to(folder / "elsewhere")
-    found, _ = merged(folder, "last = 2")
+    tensors, _ = merged(folder, "last = 2")
     last = [load_file(path / "model.safetensors") for path in (folder / "run/checkpoint-8", folder / "elsewhere")]
-    assert_close(found, run_again(last, SHARES["mean"][1]))
+    assert_close(tensors, run_again(last, SHARES["mean"][1]))
 
 
 @pytest.mark.parametrize("keys", ["", 'schedule = "ema"\nlast = 3'])
 def test_the_record_makes_it_again(folder: Path, keys: str) -> None:
     """Even where the run has gone on, and has dropped what was not averaged; and a merge of the result says in its card
     what it was made of."""
-    found, _ = merged(folder, keys)
+    tensors, _ = merged(folder, keys)
     record = folder / "again.toml"
     shutil.copy(folder / "out/merge.toml", record)
     said = tomllib.loads(record.read_text())["checkpoints"]
@@ -158,7 +158,7 @@ def test_the_record_makes_it_again(folder: Path, keys: str) -> None:
     done = launch.run(1, "merge", record, folder / "twin")
     assert done.returncode == 0, done.stderr
     twin = load_file(folder / "twin/model.safetensors")
-    assert all(torch.equal(x, twin[name]) for name, x in found.items())
+    assert all(torch.equal(x, twin[name]) for name, x in tensors.items())
     assert (folder / "twin/config.json").read_text() == (folder / "out/config.json").read_text()
     (folder / "next.toml").write_text('merge_method = "linear"\nout = "next"\n'
                                       'models = [ { model = "out" }, { model = "twin" } ]\n')
@@ -169,11 +169,11 @@ def test_the_record_makes_it_again(folder: Path, keys: str) -> None:
 def test_a_base_that_is_named_is_the_configurations(folder: Path) -> None:
     """With lambda the merged model is on the line from the base through the average."""
     root = 'base_model = "base"\nparameters = { lambda = 1.5 }'
-    found, _ = merged(folder, "", root)
+    tensors, _ = merged(folder, "", root)
     base = load_file(folder / "base/model.safetensors")
     mean = run_again(checkpoints(folder, STEPS), SHARES["mean"][1])
     expected = {name: x.double() + 1.5 * (mean[name] - x.double()) for name, x in base.items()}
-    assert all(torch.allclose(found[name].double(), x, rtol=1e-6, atol=1e-7) for name, x in expected.items())
+    assert all(torch.allclose(tensors[name].double(), x, rtol=1e-6, atol=1e-7) for name, x in expected.items())
     assert "step" not in json.loads((folder / "out/config.json").read_text())
 
 
@@ -181,7 +181,7 @@ def test_adapters_of_a_run(tmp_path: Path) -> None:
     train(tmp_path, as_adapter=True)
     done = launch.run(1, "merge", recipe(tmp_path))
     launch.complaint(done, "base_model", "checkpoint-10", "is of")
-    found, _ = merged(tmp_path, 'schedule = "1-sqrt"', 'base_model = "base"')
+    tensors, _ = merged(tmp_path, 'schedule = "1-sqrt"', 'base_model = "base"')
     base = load_file(tmp_path / "base/model.safetensors")
     whole = []
     for step in STEPS:
@@ -192,8 +192,8 @@ def test_adapters_of_a_run(tmp_path: Path) -> None:
             if parts[0] is not None:
                 whole[-1][name] += 3 * parts[0].double() @ parts[1].double()
     expected = run_again(whole, SHARES["1-sqrt"][1])
-    assert all(torch.allclose(found[name].double(), x, rtol=1e-6, atol=1e-7) for name, x in expected.items())
-    assert any(not torch.equal(found[name], base[name]) for name in base)
+    assert all(torch.allclose(tensors[name].double(), x, rtol=1e-6, atol=1e-7) for name, x in expected.items())
+    assert any(not torch.equal(tensors[name], base[name]) for name in base)
 
 
 def test_a_check_says_which_they_are(folder: Path) -> None:

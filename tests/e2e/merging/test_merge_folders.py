@@ -161,8 +161,8 @@ def test_a_modules_own_weights_must_be_equal(tmp_path: Path) -> None:
 
 def test_a_modules_weights_that_are_a_pickle_are_not_left_behind(tmp_path: Path) -> None:
     base = write(tmp_path / "base", {"w": torch.ones(4)})
-    told = [{"path": ""}, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
-    (base / "modules.json").write_text(json.dumps(told))
+    modules = [{"path": ""}, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
+    (base / "modules.json").write_text(json.dumps(modules))
     (base / "2_Dense").mkdir()
     (base / "2_Dense/pytorch_model.bin").write_text("x")
     write(tmp_path / "m0", {"w": torch.ones(4)})
@@ -226,16 +226,16 @@ def test_towers_are_merged_into_a_whole_clip(tmp_path: Path) -> None:
     assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("no model has"))
     assert '"text_model"' in line and '"logit_scale"' in line and '"vision_model"' in line, line
-    found = load_file(tmp_path / "out/model.safetensors")
-    assert set(found) == set(tensors)
+    written = load_file(tmp_path / "out/model.safetensors")
+    assert set(written) == set(tensors)
     for name, start in tensors.items():
         if name not in names:
-            assert torch.equal(found[name], start), name
+            assert torch.equal(written[name], start), name
             continue
         tau = [model[name].double() - start.double() for model in models]
-        assert (found[name] - (start + 0.4 * (tau[0] + 0.5 * tau[1]))).abs().max() < 1e-6, name
+        assert (written[name] - (start + 0.4 * (tau[0] + 0.5 * tau[1]))).abs().max() < 1e-6, name
     again = transformers.CLIPModel.from_pretrained(tmp_path / "out")
-    assert torch.equal(again.vision_model.post_layernorm.weight, found["vision_model.post_layernorm.weight"])
+    assert torch.equal(again.vision_model.post_layernorm.weight, written["vision_model.post_layernorm.weight"])
 
 
 def test_position_ids_that_only_models_have(tmp_path: Path) -> None:
@@ -288,9 +288,9 @@ def test_a_tied_matrix_that_the_base_stores_twice(tmp_path: Path) -> None:
     write(tmp_path / "m0", {"embed.weight": tuned, "norm": torch.ones(4)})
     done = merge(tmp_path, ["m0"])
     assert done.returncode == 0 and '"lm_head.weight" doubles "embed.weight"' in done.stdout, done.stderr
-    found = load_file(tmp_path / "out/model.safetensors")
-    assert torch.equal(found["embed.weight"], found["lm_head.weight"])
-    assert torch.allclose(found["embed.weight"], tuned, atol=1e-6)
+    written = load_file(tmp_path / "out/model.safetensors")
+    assert torch.equal(written["embed.weight"], written["lm_head.weight"])
+    assert torch.allclose(written["embed.weight"], tuned, atol=1e-6)
 
 
 def test_a_tied_matrix_that_a_model_stores_twice(tmp_path: Path) -> None:
@@ -315,8 +315,8 @@ def test_old_names_of_layer_norms(tmp_path: Path) -> None:
             "bert.embeddings.LayerNorm.bias": torch.full((4,), 3.0),
         },
     )
-    found = merged(tmp_path, ["m0"])
-    assert {name: float(x[0]) for name, x in found.items()} == dict(zip(names, (2.0, 3.0), strict=True))
+    written = merged(tmp_path, ["m0"])
+    assert {name: float(x[0]) for name, x in written.items()} == dict(zip(names, (2.0, 3.0), strict=True))
     shutil.rmtree(tmp_path / "out")
     write(tmp_path / "m0", load_file(tmp_path / "m0/model.safetensors") | dict.fromkeys(names, torch.ones(4)))
     refused(tmp_path, merge(tmp_path, ["m0"]), "m0", "under two names")
@@ -341,9 +341,9 @@ def test_types_that_differ_are_merged_in_float32(tmp_path: Path, method: str, dt
             )
     done = merge(tmp_path / "mixed", ["m0", "m1"], method=method, dtype=dtype)
     assert done.returncode == 0 and "3 tensors of several types, merged in float32" in done.stdout, done.stderr
-    found = load_file(tmp_path / "mixed/out/model.safetensors")
+    written = load_file(tmp_path / "mixed/out/model.safetensors")
     exact = merged(tmp_path / "same", ["m0", "m1"], method=method)
-    for name, x in found.items():
+    for name, x in written.items():
         assert x.dtype == (base[name].dtype if dtype == "base" else getattr(torch, dtype))
         assert torch.equal(x, exact[name].to(x.dtype)), name
     config = json.loads((tmp_path / "mixed/out/config.json").read_text())
@@ -381,17 +381,17 @@ def test_files_are_no_larger_than_asked_for(tmp_path: Path) -> None:
     for out, most, files in (("two", 2.5e-6, 3), ("tiny", 1e-6, 5), ("whole", 5e-6, 1)):
         done = merge(tmp_path, ["m0"], out=out, max_shard_size=most)
         assert done.returncode == 0, done.stderr
-        found = sorted((tmp_path / out).glob("*.safetensors"))
-        assert len(found) == files
-        merged = {name: x for file in found for name, x in load_file(file).items()}
+        paths = sorted((tmp_path / out).glob("*.safetensors"))
+        assert len(paths) == files
+        merged = {name: x for file in paths for name, x in load_file(file).items()}
         assert all(torch.equal(merged[name], x) for name, x in tensors.items()) and len(merged) == 5
         index = tmp_path / out / "model.safetensors.index.json"
         assert index.exists() == (files > 1)
         if files > 1:
-            told = json.loads(index.read_text())
-            assert told["metadata"]["total_size"] == 5000 and set(told["weight_map"]) == set(tensors)
-            assert found[0].name == f"model-00001-of-{files:05}.safetensors"
-            assert set(told["weight_map"].values()) == {file.name for file in found}
+            contents = json.loads(index.read_text())
+            assert contents["metadata"]["total_size"] == 5000 and set(contents["weight_map"]) == set(tensors)
+            assert paths[0].name == f"model-00001-of-{files:05}.safetensors"
+            assert set(contents["weight_map"].values()) == {file.name for file in paths}
     in_parts(tmp_path / "parts", tensors)
     assert merge(tmp_path, ["m0"], base="parts", out="own", max_shard_size=3e-6).returncode == 0
     assert files_in(tmp_path / "own")[3:5] == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -577,9 +577,9 @@ def test_every_layout_is_merged_as_mergekit_merges_it(tmp_path: Path, method: st
         (in_parts if parts else write)(tmp_path / name, tensors)
     done = merge(tmp_path, ["m0", "m1", "m2"], method=method)
     assert done.returncode == 0, done.stderr
-    found = {key: x for file in (tmp_path / "out").glob("model*.safetensors") for key, x in load_file(file).items()}
-    assert found.keys() == start.keys()
-    for key, x in found.items():
+    written = {key: x for file in (tmp_path / "out").glob("model*.safetensors") for key, x in load_file(file).items()}
+    assert written.keys() == start.keys()
+    for key, x in written.items():
         each = [stored[name][key].float() for name in ("base", "m0", "m1", "m2")]
         if method == "linear":
             expected = mergekit.merge_tensors(each[1:], "linear", parameters={"weight": [1.0, 1.0, 1.0]})
@@ -587,7 +587,7 @@ def test_every_layout_is_merged_as_mergekit_merges_it(tmp_path: Path, method: st
             parameters = {"weight": [1.0, 1.0, 1.0]}
             expected = mergekit.merge_tensors(each, "task_arithmetic", base_index=0, parameters=parameters)
         assert x.dtype == getattr(torch, of_base)
-        step = torch.finfo(torch.float32).eps * sum(one.abs() for one in each)
+        step = torch.finfo(torch.float32).eps * sum(tensor.abs() for tensor in each)
         rounded = [(expected + side * step).to(x.dtype) for side in (-1, 0, 1)]
         assert bool(((rounded[0] <= x) & (x <= rounded[2])).all())
         if x.dtype != torch.float32:

@@ -26,7 +26,7 @@ def deltas(folder: Path, count: int) -> list[dict[str, np.ndarray]]:
             for i in range(count)]
 
 
-def found(folder: Path, out: str) -> dict[str, np.ndarray]:
+def changes(folder: Path, out: str) -> dict[str, np.ndarray]:
     start = tensors(folder / "base")
     return {name: (x - start[name]).double().numpy() for name, x in tensors(folder / out).items()}
 
@@ -44,15 +44,15 @@ def test_ties_on_aligned_matrices(tmp_path: Path, kind: str, density: float) -> 
     make(tmp_path, kind, 3)
     done = merge(tmp_path, ["a0", "a1", "a2"], "out", "ties", KNOTS + f"density = {density}\nlambda = 0.8")
     assert done.returncode == 0, done.stderr
-    told = {"space": "knots"}
+    settings = {"space": "knots"}
     expected = formulas.in_knots(
-        deltas(tmp_path, 3), told, lambda tau, _: formulas.ties(tau, np.array(WEIGHTS), density))
-    close(found(tmp_path, "out"), {name: 0.8 * x for name, x in expected.items()})
+        deltas(tmp_path, 3), settings, lambda tau, _: formulas.ties(tau, np.array(WEIGHTS), density))
+    close(changes(tmp_path, "out"), {name: 0.8 * x for name, x in expected.items()})
     plain = merge(tmp_path, ["a0", "a1", "a2"], "plain", "ties", f"[parameters]\ndensity = {density}\nlambda = 0.8")
     assert plain.returncode == 0
-    other = found(tmp_path, "plain")
+    other = changes(tmp_path, "plain")
     assert any(np.linalg.norm(other[name] - x) > 0.05 * np.linalg.norm(x)
-               for name, x in found(tmp_path, "out").items() if x.any())
+               for name, x in changes(tmp_path, "out").items() if x.any())
 
 
 @pytest.mark.parametrize("cut", ["at_least", "exact", "above"])
@@ -84,12 +84,12 @@ def test_ties_as_fusion_bench_has_it(tmp_path: Path) -> None:
         for t in range(3):
             rows[t].append(torch.diag(s) @ vhs[t])
     ties = fusion_bench("ties_merging.ties_merging_utils").ties_merging
-    merged = quietly(ties, torch.stack([torch.cat([x.flatten() for x in one]) for one in rows]), 20, "mean")
+    merged = quietly(ties, torch.stack([torch.cat([x.flatten() for x in row]) for row in rows]), 20, "mean")
     expected = {}
     for name, x in zip(adapted, rows[0], strict=True):
         expected[name] = (bases[name] @ merged[: x.numel()].view_as(x)).numpy()
         merged = merged[x.numel():]
-    ours = found(tmp_path, "out")
+    ours = changes(tmp_path, "out")
     close({name: ours[name] for name in adapted}, expected)
     assert not any(x.any() for name, x in ours.items() if name not in adapted)
 
@@ -101,7 +101,7 @@ def test_dare_in_distribution(tmp_path: Path) -> None:
     for seed in range(24):
         more = KNOTS + f'density = 0.5\nmerge = "sum"\nzero_sign = "positive"\nseed = {seed}'
         assert merge(tmp_path, ["a0"], f"out{seed}", "dare_ties", more).returncode == 0
-        runs.append(found(tmp_path, f"out{seed}"))
+        runs.append(changes(tmp_path, f"out{seed}"))
     each = deltas(tmp_path, 1)[0]
     name = "model.layers.1.mlp.up_proj.weight"
     mean = np.mean([run[name] for run in runs], 0)

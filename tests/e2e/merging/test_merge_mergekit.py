@@ -46,8 +46,8 @@ def test_tensors_are_mergekits(tmp_path: Path, layout: str, method: str, dtype: 
     model, configuration, saving = LAYOUTS[layout]
     for seed, name in enumerate(("base", "first", "second")):
         torch.manual_seed(seed)
-        made = model(configuration()).to(getattr(torch, dtype))
-        made.save_pretrained(tmp_path / name, **saving)
+        network = model(configuration()).to(getattr(torch, dtype))
+        network.save_pretrained(tmp_path / name, **saving)
     entries = [
         {"model": str(tmp_path / name), "parameters": {"weight": weight}}
         for name, weight in zip(("first", "second"), WEIGHTS, strict=True)

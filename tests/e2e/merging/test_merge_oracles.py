@@ -104,9 +104,9 @@ def test_sums(four: Models) -> None:
 
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 def test_ties_of_each_tensor(merge: str, four: Models) -> None:
-    found = four.merged("ties", f'density = 0.4, scope = "tensor", cut = "exact", zero_sign = "positive", '
-                                f'merge = "{merge}"', W)
-    close(found, by_mergekit(four, "ties", weight=W, density=0.4, normalize=merge == "mean"))
+    merged = four.merged("ties", f'density = 0.4, scope = "tensor", cut = "exact", zero_sign = "positive", '
+                                 f'merge = "{merge}"', W)
+    close(merged, by_mergekit(four, "ties", weight=W, density=0.4, normalize=merge == "mean"))
 
 
 @pytest.mark.parametrize(("density", "gamma"), [(0.14, 0.01), (0.4, 0.1), (0.7, 0.5), (1.0, 0.1)])
@@ -155,9 +155,9 @@ def test_slerp(t: float, pair: Models) -> None:
         a, b = (torch.tensor(start + tau[name]) for tau in pair.tau)
         both = [mergekit.merge_tensors([a, b], "slerp", base_index=0, parameters={"t": t}), theirs.slerp(t, a, b)]
         by_tensor[name] = [x.numpy() - start for x in both]
-    found = pair.merged("slerp", f"t = {t}")
+    merged = pair.merged("slerp", f"t = {t}")
     for i in range(2):
-        close(found, flat({name: both[i] for name, both in by_tensor.items()}))
+        close(merged, flat({name: both[i] for name, both in by_tensor.items()}))
 
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0], [3.0, 0.5], [1.0, -1.0]])
@@ -191,8 +191,8 @@ def test_karcher(four: Models, pair: Models) -> None:
     for models in (four, pair):
         close(models.merged("karcher"), models_by_mergekit(models, "karcher"))
         close(models.merged("karcher", "max_iter = 2"), models_by_mergekit(models, "karcher", max_iter=2))
-        one = '[{ model = "m1" }]'
-        close(models.merged("karcher", models=one), models.vectors()[1])
+        single = '[{ model = "m1" }]'
+        close(models.merged("karcher", models=single), models.vectors()[1])
         close(models.merged("karcher", "tol = 0.0"), models_by_mergekit(models, "karcher", tol=1e-12))
         by_tensor = {name: formulas.karcher([tau[name] for tau in models.tau], 10, 1e-5) for name in models.base}
         close(models.merged("karcher", 'of = "vectors"'), flat(by_tensor))
@@ -200,35 +200,35 @@ def test_karcher(four: Models, pair: Models) -> None:
 
 @pytest.mark.parametrize("share", [1.0, 0.6, 0.05])
 def test_sce(share: float, four: Models) -> None:
-    found = four.merged("sce", f"select_topk = {share}")
-    close(found, by_mergekit(four, "sce", select_topk=share))
+    merged = four.merged("sce", f"select_topk = {share}")
+    close(merged, by_mergekit(four, "sce", select_topk=share))
     by_tensor = {name: formulas.sce([tau[name] for tau in four.tau], share, 0) for name in four.base}
-    close(found, flat(by_tensor))
+    close(merged, flat(by_tensor))
     close(four.merged("sce", f"select_topk = {share}, least_energy = 1"),
           flat({name: formulas.sce([tau[name] for tau in four.tau], share, 1) for name in four.base}))
 
 
 @pytest.mark.parametrize("t", [0.1, 1e-4, 1e-7])
 def test_nearswap(t: float, four: Models) -> None:
-    one = four.merged("nearswap", f"t = {t}", models='[{ model = "m1" }]')
-    close(one, by_mergekit(four, "nearswap", which=[1], t=t), 1e-6)
-    close(one, formulas.nearswap(four.vectors()[1], t), 1e-6)
+    merged = four.merged("nearswap", f"t = {t}", models='[{ model = "m1" }]')
+    close(merged, by_mergekit(four, "nearswap", which=[1], t=t), 1e-6)
+    close(merged, formulas.nearswap(four.vectors()[1], t), 1e-6)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
 def test_ram(share: float, four: Models) -> None:
     """With thresholds that leave all numbers, most of them, and few."""
     epsilon = float(np.quantile(np.abs(four.vectors()), share)) or 1e-5
-    found = four.merged("ram", f"epsilon = {epsilon}")
-    close(found, by_mergekit(four, "ram", epsilon=epsilon))
-    close(found, formulas.ram(four.vectors(), epsilon))
+    merged = four.merged("ram", f"epsilon = {epsilon}")
+    close(merged, by_mergekit(four, "ram", epsilon=epsilon))
+    close(merged, formulas.ram(four.vectors(), epsilon))
     for parameters in ({}, {"r": 0.7, "alpha": 0.9}):
         said = ", ".join(f"{key.replace('alpha', 'max_ratio')} = {value}" for key, value in parameters.items())
-        found = four.merged("ramplus_tl", f"epsilon = {epsilon}" + (said and ", " + said))
-        close(found, by_mergekit(four, "ramplus_tl", epsilon=epsilon, **parameters))
+        merged = four.merged("ramplus_tl", f"epsilon = {epsilon}" + (said and ", " + said))
+        close(merged, by_mergekit(four, "ramplus_tl", epsilon=epsilon, **parameters))
         r, alpha = parameters.get("r", 0.1), parameters.get("alpha", 0.2)
-        close(found, flat({name: formulas.ram(np.stack([tau[name].ravel() for tau in four.tau]), epsilon, r, alpha)
-                           for name in four.base}))
+        close(merged, flat({name: formulas.ram(np.stack([tau[name].ravel() for tau in four.tau]), epsilon, r, alpha)
+                            for name in four.base}))
 
 
 @pytest.mark.parametrize("density", [0.02, 0.1, 0.45, 0.95, 1.0])
@@ -238,11 +238,11 @@ def test_pcb(density: float, more: dict[str, Any], four: Models) -> None:
     said = f"density = {density}" + "".join(f", {key} = {json.dumps(value)}" for key, value in more.items())
     options = {"clip": 1e-4, "agreement": "sum"} | more
     tau = four.vectors()
-    found = four.merged("pcb", said)
-    close(found, formulas.pcb(tau, density, **options))
+    merged = four.merged("pcb", said)
+    close(merged, formulas.pcb(tau, density, **options))
     # Each vector's weight is that of its numbers, and not of its scores.
     apart = [four.merged("pcb", said, [float(s == t) for s in range(4)]) for t in range(4)]
-    close(found, np.sum(apart, 0))
+    close(merged, np.sum(apart, 0))
     if more:
         return
     close(four.merged("pcb", said + ', scope = "tensor"'),
@@ -257,15 +257,15 @@ def test_pcb_of_vectors_without_numbers(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / f"m{t}")
         write_model(tmp_path / f"m{t}", {name: (x + sign * np.float32(0.5)).astype(np.float32)
                                          for name, x in models.base.items()})
-    found = models.merged("pcb", "density = 0.3")
-    assert np.isfinite(found).all() and np.abs(found).max() <= 0.51
+    merged = models.merged("pcb", "density = 0.3")
+    assert np.isfinite(merged).all() and np.abs(merged).max() <= 0.51
 
 
 def test_arcee_fusion(four: Models) -> None:
     for t in range(4):
-        one = four.merged("arcee_fusion", models=f'[{{ model = "m{t}" }}]')
-        close(one, by_mergekit(four, "arcee_fusion", which=[t]), 1e-6)
-        assert 0.01 < np.mean(one != 0) < 0.4
+        merged = four.merged("arcee_fusion", models=f'[{{ model = "m{t}" }}]')
+        close(merged, by_mergekit(four, "arcee_fusion", which=[t]), 1e-6)
+        assert 0.01 < np.mean(merged != 0) < 0.4
 
 
 def test_magmax_and_emr(four: Models, pair: Models) -> None:
@@ -320,9 +320,9 @@ def test_wudi_is_the_flow_of_gradient_descent(four: Models, monkeypatch: pytest.
     with contextlib.redirect_stderr(io.StringIO()):
         merged = quietly(theirs, tensors(four), "cpu", steps, ["text_projection"])
     expected = flat({name: x.detach().numpy() for name, x in merged.items()})
-    found = four.merged("wudi", f'time = {time}, exclude = ["text_projection"]')
+    ours = four.merged("wudi", f'time = {time}, exclude = ["text_projection"]')
     sums = vectors(four).sum(0).numpy()
-    assert np.abs(expected - sums).max() > 0.1 and np.abs(found - expected).max() < 1e-3
+    assert np.abs(expected - sums).max() > 0.1 and np.abs(ours - expected).max() < 1e-3
 
 
 @pytest.mark.parametrize(("method", "parameters", "least"), [
@@ -343,9 +343,9 @@ def test_calibration(method: str, parameters: str, least: float, four: Models, p
             close(formulas.calibrated(merged, deltas, least), their.numpy(), 1e-6)
             merged = their.numpy()
         expected[name] = merged
-    found = models.merged(method, ", ".join(filter(None, [parameters, f"calibration = {least}"])))
-    close(found, flat(expected), 2e-5)
-    assert np.abs(found - before).max() > 1e-2
+    calibrated = models.merged(method, ", ".join(filter(None, [parameters, f"calibration = {least}"])))
+    close(calibrated, flat(expected), 2e-5)
+    assert np.abs(calibrated - before).max() > 1e-2
 
 
 def test_dare_drops_as_many_and_keeps_their_size(four: Models) -> None:
@@ -365,11 +365,11 @@ def test_dare_drops_as_many_and_keeps_their_size(four: Models) -> None:
     scaled = ((ours - tau.sum(0).numpy())[:, moved] / np.sqrt(spread[moved])).ravel()
     n = scaled.size
     assert abs(scaled.mean()) < 5 / np.sqrt(n) and abs((scaled**2).mean() - 1) < 0.05
-    one = four.merged("dare_linear", "density = 0.4, rescale = false", [1.0, 0.0, 0.0, 0.0])
+    first = four.merged("dare_linear", "density = 0.4, rescale = false", [1.0, 0.0, 0.0, 0.0])
     torch.manual_seed(0)
     sparsify = importlib.import_module("mergekit.sparsify")
     there = np.abs(tau[0].numpy()) > 1e-6
-    shares = [np.mean(np.abs(kept[there]) > 1e-6) for kept in (one, sparsify.bernoulli(tau[0], 0.4).numpy())]
+    shares = [np.mean(np.abs(kept[there]) > 1e-6) for kept in (first, sparsify.bernoulli(tau[0], 0.4).numpy())]
     assert abs(shares[0] - shares[1]) < 5 * np.sqrt(2 * 0.4 * 0.6 / there.sum())
 
 
@@ -381,17 +381,17 @@ def test_drops_keep_the_norm_of_each_tensor(method: str, as_it_is: str, by_norm:
     """mergekit's own function does the same to the numbers that we keep."""
     sparsify = importlib.import_module("mergekit.sparsify")
     density = "density = 0.4, seed = 5"
-    for t, one in enumerate(np.eye(4).tolist()):
-        kept = torch.tensor(np.abs(four.merged(method, f"{density}, {as_it_is}", one)) > 1e-6)
+    for t, weights in enumerate(np.eye(4).tolist()):
+        kept = torch.tensor(np.abs(four.merged(method, f"{density}, {as_it_is}", weights)) > 1e-6)
         pieces = kept.split([four.tau[t][name].size for name in sorted(four.base)])
         theirs = {
             name: sparsify.rescaled_masked_tensor(torch.tensor(four.tau[t][name]), piece.view(four.base[name].shape),
                                                   sparsify.RescaleNorm.l1).numpy()
             for name, piece in zip(sorted(four.base), pieces, strict=True)}
-        ours = four.merged(method, f"{density}, {by_norm}", one)
+        ours = four.merged(method, f"{density}, {by_norm}", weights)
         close(ours, flat(theirs), 2e-5)
         if method == "dare_linear":
-            assert np.abs(ours - four.merged(method, f'{density}, rescale_by = "l1"', one)).max() > 1e-3
+            assert np.abs(ours - four.merged(method, f'{density}, rescale_by = "l1"', weights)).max() > 1e-3
 
 
 def kept_with(tau: np.ndarray, density: float, epsilon: float) -> np.ndarray:
@@ -406,12 +406,12 @@ def test_della_drops_by_rank(four: Models) -> None:
     """Chance chooses: each number's share of seeds in which it stays, over the deviation of its probability."""
     tau, draws = four.vectors()[1], 12
     p = flat({name: kept_with(four.tau[1][name], 0.4, 0.3) for name, _ in numbered(four)})
-    there, one = np.abs(tau) > 1e-5, [0.0, 1.0, 0.0, 0.0]
+    there, weights = np.abs(tau) > 1e-5, [0.0, 1.0, 0.0, 0.0]
     shares = np.zeros(tau.size)
     for seed in range(draws):
-        found = four.merged("della_linear", f"density = 0.4, epsilon = 0.3, seed = {seed}", one)
-        kept = np.abs(found) > 1e-6
-        close(found[there], np.where(kept, tau / p, 0)[there])
+        merged = four.merged("della_linear", f"density = 0.4, epsilon = 0.3, seed = {seed}", weights)
+        kept = np.abs(merged) > 1e-6
+        close(merged[there], np.where(kept, tau / p, 0)[there])
         shares += kept / draws
     scaled = ((shares - p) / np.sqrt(p * (1 - p) / draws))[there]
     assert abs(scaled.mean()) < 5 / np.sqrt(scaled.size)
@@ -422,7 +422,7 @@ def test_della_drops_by_rank(four: Models) -> None:
 
 def test_della_elects_of_what_is_kept(four: Models) -> None:
     same = "density = 0.4, epsilon = 0.2, seed = 3"
-    kept = np.stack([four.merged("della_linear", same, one) for one in np.eye(4).tolist()])
+    kept = np.stack([four.merged("della_linear", same, weights) for weights in np.eye(4).tolist()])
     close(four.merged("della_linear", f"{same}, normalize = true", W), np.array(W) @ kept / sum(W))
     kept[np.abs(kept) < 1e-6] = 0  # rounding of the models' numbers
     for merge in ("mean", "sum"):

@@ -72,7 +72,7 @@ def contents(out: Path) -> dict[str, bytes]:
     return files
 
 
-def made(folder: Path, method: str, parameters: str, ranks: int) -> dict[str, bytes]:
+def merged_files(folder: Path, method: str, parameters: str, ranks: int) -> dict[str, bytes]:
     out = f"{method}-{ranks}"
     done = launch.run(ranks, "merge", recipe(folder, method, parameters, out))
     assert done.returncode == 0 and not launch.without_progress(done.stderr), done.stderr
@@ -95,9 +95,9 @@ def test_every_method_is_here() -> None:
 def test_any_number_of_ranks_gives_the_same_bytes(folder: Path, tmp_path: Path, method: str, parameters: str) -> None:
     for name in ("base", *(f"m{t}" for t in range(3))):
         (tmp_path / name).symlink_to(folder / name)
-    alone = made(tmp_path, method, parameters, 1)
+    alone = merged_files(tmp_path, method, parameters, 1)
     for ranks in (2, 4) if method in ("linear", "ties") else (4,):
-        assert made(tmp_path, method, parameters, ranks) == alone
+        assert merged_files(tmp_path, method, parameters, ranks) == alone
 
 
 def test_a_long_tensor_is_cut_where_numbers_are_alone(tmp_path: Path) -> None:
@@ -406,10 +406,10 @@ def test_threads_make_the_vectors_of_an_adapter(tmp_path: Path) -> None:
         by_tensor = 'density = 0.3, scope = "tensor", zero_sign = "positive"'
         done = launch.run(1, "merge", to_adapter(base, "ties", by_tensor, "rank = 3", f"out{threads}"), threads=threads)
         assert done.returncode == 0, done.stderr
-    one, four = (load_file(base / f"out{threads}/adapter_model.safetensors") for threads in (1, 4))
-    assert set(one) == set(four)
-    for name in (name.removesuffix("A.weight") for name in one if "lora_A" in name):
-        products = [x[f"{name}B.weight"].double() @ x[f"{name}A.weight"].double() for x in (one, four)]
+    single, four = (load_file(base / f"out{threads}/adapter_model.safetensors") for threads in (1, 4))
+    assert set(single) == set(four)
+    for name in (name.removesuffix("A.weight") for name in single if "lora_A" in name):
+        products = [x[f"{name}B.weight"].double() @ x[f"{name}A.weight"].double() for x in (single, four)]
         torch.testing.assert_close(products[0], products[1], rtol=1e-5, atol=1e-6)
 
 

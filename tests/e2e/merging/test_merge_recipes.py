@@ -150,9 +150,9 @@ def test_a_head_that_is_called_an_embedding_is_the_last_slices(tmp_path: Path) -
         )).save_pretrained(tmp_path / name)
     text = "slices:\n- sources: [{model: a, layer_range: [0, 1]}]\n- sources: [{model: b, layer_range: [1, 2]}]\n"
     text += "merge_method: passthrough\ndtype: float32\n"
-    found, first, second = tensors(ours(tmp_path, text)), tensors(tmp_path / "a"), tensors(tmp_path / "b")
-    assert found.keys() == first.keys()
-    for name, x in found.items():
+    merged, first, second = tensors(ours(tmp_path, text)), tensors(tmp_path / "a"), tensors(tmp_path / "b")
+    assert merged.keys() == first.keys()
+    for name, x in merged.items():
         of_first = "embed_in" in name or "layers.0." in name
         assert torch.equal(x, (first if of_first else second)[name]), name
 
@@ -339,10 +339,10 @@ def test_drops_keep_as_much_as_mergekit(method: str, normalize: bool, llamas: Pa
         def vector(of: Tensors, layer: int = layer) -> torch.Tensor:
             return torch.cat([(of[x] - start[x]).flatten() for x in sorted(of) if f"layers.{layer}." in x]).double()
 
-        found, expected = vector(mine), vector(its)
-        draws = len(found)  # each way, a share's standard deviation is at most 1/(2√n)
-        assert abs((found != 0).double().mean() - (expected != 0).double().mean()) < 4 * draws**-0.5
-        assert abs(found.abs().mean() / expected.abs().mean() - 1) < 0.05
+        change, expected = vector(mine), vector(its)
+        draws = len(change)  # each way, a share's standard deviation is at most 1/(2√n)
+        assert abs((change != 0).double().mean() - (expected != 0).double().mean()) < 4 * draws**-0.5
+        assert abs(change.abs().mean() / expected.abs().mean() - 1) < 0.05
     noise = 5 * sum(float((tensors(llamas / x)[y] - start[y]).std()) for x in "ab" for y in ["lm_head.weight"])
     assert abs(float((mine["lm_head.weight"] - its["lm_head.weight"]).mean())) < noise / 3200**0.5
 
@@ -429,8 +429,8 @@ def test_a_base_that_is_no_source_has_their_layers(llamas: Path) -> None:
     """mergekit refuses it in slices, and adds the base to models."""
     text = sliced(*WEIGHTS) + "merge_method: ties\nparameters: {density: 0.4}\n"
     listed, without = tensors(ours(llamas, text)), sliced(*WEIGHTS, listed=False) + text[text.index("merge_method"):]
-    found = tensors(ours(llamas, without))
-    assert all(torch.equal(found[name], x) for name, x in listed.items())
+    merged = tensors(ours(llamas, without))
+    assert all(torch.equal(merged[name], x) for name, x in listed.items())
     assert "its layers are as theirs" in (llamas / "ours/merge.toml").read_text()
     whole = tensors(ours(llamas, TWO + "merge_method: ties\nbase_model: base\nparameters: {density: 0.4}\n"))
     (llamas / "slice.toml").write_text(
@@ -441,8 +441,8 @@ def test_a_base_that_is_no_source_has_their_layers(llamas: Path) -> None:
     shutil.rmtree(llamas / "sliced", ignore_errors=True)
     done = launch.run(1, "merge", llamas / "slice.toml", llamas / "sliced")
     assert done.returncode == 0, done.stderr
-    found = tensors(llamas / "sliced")
-    assert found.keys() == whole.keys() and all(torch.equal(found[name], x) for name, x in whole.items())
+    merged = tensors(llamas / "sliced")
+    assert merged.keys() == whole.keys() and all(torch.equal(merged[name], x) for name, x in whole.items())
 
 
 def test_the_record_makes_it_again(llamas: Path) -> None:

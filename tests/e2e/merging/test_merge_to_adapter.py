@@ -35,8 +35,8 @@ def by_peft(folder: Path, out: str, base: transformers.PreTrainedModel) -> Tenso
 
 def errors_told(folder: Path) -> dict[str, tuple[int, float]]:
     """Rank and relative error of each matrix, as merge.toml has them."""
-    found = re.findall(r'^# "(\S+)": rank (\d+), relative error (\S+)$', (folder / "merge.toml").read_text(), re.M)
-    return {name: (int(rank), float(error)) for name, rank, error in found}
+    matches = re.findall(r'^# "(\S+)": rank (\d+), relative error (\S+)$', (folder / "merge.toml").read_text(), re.M)
+    return {name: (int(rank), float(error)) for name, rank, error in matches}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,20 +48,21 @@ def test_exactly_at_the_rank_of_all_together(tmp_path: Path, kind: str) -> None:
         assert done.returncode == 0, done.stderr
     start = tensors(tmp_path / "base")
     each = [written_out(tmp_path, name) for name in models]
-    expected = {name: x.double() + 0.7 * sum((0.5 + 0.4 * i) * (own[name] - x.double()) for i, own in enumerate(each))
-                for name, x in start.items()}
+    expected = {
+        name: x.double() + 0.7 * sum((0.5 + 0.4 * i) * (adapted[name] - x.double()) for i, adapted in enumerate(each))
+        for name, x in start.items()}
     theirs = by_peft(tmp_path, "out", base)
     whole = tensors(tmp_path / "whole")
     for name, x in expected.items():
         torch.testing.assert_close(theirs[name].double(), x, rtol=2e-6, atol=2e-6, msg=name)
         torch.testing.assert_close(theirs[name], whole[name], rtol=2e-6, atol=2e-6, msg=name)
-    told = errors_told(tmp_path / "out")
-    assert told and all(error < 1e-6 for _, error in told.values())
+    errors = errors_told(tmp_path / "out")
+    assert errors and all(error < 1e-6 for _, error in errors.values())
     ranks = {name: sum(len(x) for model in models
                        for key, x in load_file(tmp_path / model / "adapter_model.safetensors").items()
                        if key.startswith(f"base_model.model.{name.removesuffix('.weight')}.lora_") and "_A" in key)
-             for name in told}
-    assert {name: rank for name, (rank, _) in told.items()} == {
+             for name in errors}
+    assert {name: rank for name, (rank, _) in errors.items()} == {
         name: min(rank, *start[name].flatten(1).shape) for name, rank in ranks.items()}
     assert not list((tmp_path / "out").glob("*vectors*"))
 
@@ -97,16 +98,16 @@ def test_a_rank_keeps_the_nearest_matrix(tmp_path: Path, method: str, more: str)
         done = merge(tmp_path, models, out, method, more + end)
         assert done.returncode == 0, done.stderr
     start, whole, theirs = tensors(tmp_path / "base"), tensors(tmp_path / "whole"), by_peft(tmp_path, "out", base)
-    told = errors_told(tmp_path / "out")
-    assert set(told) == {name for name in start if "_proj" in name}
-    for name, (kept, error) in told.items():
+    errors = errors_told(tmp_path / "out")
+    assert set(errors) == {name for name in start if "_proj" in name}
+    for name, (kept, error) in errors.items():
         delta = (whole[name] - start[name]).double().numpy()
         u, s, vh = np.linalg.svd(delta, full_matrices=False)
         nearest = (u[:, :rank] * s[:rank]) @ vh[:rank]
         assert kept == rank
         assert error == pytest.approx(math.sqrt((s[rank:] ** 2).sum() / (s**2).sum()), rel=1e-3)
-        found = (theirs[name] - start[name]).double().numpy()
-        assert np.linalg.norm(found - nearest) < 1e-4 * np.linalg.norm(delta), name
+        change = (theirs[name] - start[name]).double().numpy()
+        assert np.linalg.norm(change - nearest) < 1e-4 * np.linalg.norm(delta), name
     assert f"of rank {rank}" in done.stdout
     config = json.loads((tmp_path / "out/adapter_config.json").read_text())
     assert config["r"] == config["lora_alpha"] == rank and "rank_pattern" not in config
@@ -141,19 +142,19 @@ def test_extracted_by_rank(tmp_path: Path, model: Any) -> None:
     done = extract(tmp_path, "--rank", str(rank))
     assert done.returncode == 0, done.stderr
     start, model_itself = tensors(tmp_path / "base"), tensors(tmp_path / "tuned")
-    theirs, told = by_peft(tmp_path, "out", base), errors_told(tmp_path / "out")
-    assert len(told) > 6
+    theirs, errors = by_peft(tmp_path, "out", base), errors_told(tmp_path / "out")
+    assert len(errors) > 6
     for name, x in model_itself.items():
-        if name not in told:
+        if name not in errors:
             assert torch.equal(theirs[name], x), name
             continue
         delta = (x - start[name]).double().numpy()
         u, s, vh = np.linalg.svd(delta, full_matrices=False)
         nearest = (u[:, :rank] * s[:rank]) @ vh[:rank]
-        found = (theirs[name] - start[name]).double().numpy()
-        assert np.linalg.norm(found - nearest) < 1e-5 * np.linalg.norm(delta), name
-        assert told[name] == (rank, pytest.approx(np.linalg.norm(delta - nearest) / np.linalg.norm(delta), rel=1e-3))
-    assert all("norm" not in name.lower() and "embed" not in name for name in told)
+        change = (theirs[name] - start[name]).double().numpy()
+        assert np.linalg.norm(change - nearest) < 1e-5 * np.linalg.norm(delta), name
+        assert errors[name] == (rank, pytest.approx(np.linalg.norm(delta - nearest) / np.linalg.norm(delta), rel=1e-3))
+    assert all("norm" not in name.lower() and "embed" not in name for name in errors)
 
 
 @pytest.mark.parametrize(("share", "rank"), [(0.6, 0), (0.95, 0), (0.95, 7)])
@@ -163,8 +164,8 @@ def test_extracted_by_share(tmp_path: Path, share: float, rank: int) -> None:
     done = extract(tmp_path, "--share", str(share), *(["--rank", str(rank)] if rank else []))
     assert done.returncode == 0, done.stderr
     start, model_itself = tensors(tmp_path / "base"), tensors(tmp_path / "tuned")
-    theirs, told = by_peft(tmp_path, "out", base), errors_told(tmp_path / "out")
-    for name, (kept, error) in told.items():
+    theirs, errors = by_peft(tmp_path, "out", base), errors_told(tmp_path / "out")
+    for name, (kept, error) in errors.items():
         s = np.linalg.svd((model_itself[name] - start[name]).double().numpy(), compute_uv=False)
         energy = np.cumsum(s**2) / (s**2).sum()
         least = int(np.argmax(energy >= share)) + 1
@@ -172,7 +173,7 @@ def test_extracted_by_share(tmp_path: Path, share: float, rank: int) -> None:
         assert error == pytest.approx(math.sqrt(1 - energy[kept - 1]), rel=1e-3)
         apart = float((theirs[name] - model_itself[name]).norm() / (model_itself[name] - start[name]).norm())
         assert apart == pytest.approx(error, rel=1e-3)
-    assert len({kept for kept, _ in told.values()}) > 1 or rank
+    assert len({kept for kept, _ in errors.values()}) > 1 or rank
 
 
 def test_types_and_frozen_matrices(tmp_path: Path) -> None:
@@ -185,11 +186,11 @@ def test_types_and_frozen_matrices(tmp_path: Path) -> None:
     file = load_file(tmp_path / "out/adapter_model.safetensors")
     assert {x.dtype for x in file.values()} == {torch.bfloat16}
     assert not any("layers.0" in name or "lm_head" in name for name in file)
-    told = errors_told(tmp_path / "out")
-    assert set(told) == {name for name in start if "layers.1" in name and "_proj" in name}
-    assert all(1e-4 < error < 1e-2 for _, error in told.values())  # the rounding of factors in bfloat16
+    errors = errors_told(tmp_path / "out")
+    assert set(errors) == {name for name in start if "layers.1" in name and "_proj" in name}
+    assert all(1e-4 < error < 1e-2 for _, error in errors.values())  # the rounding of factors in bfloat16
     theirs = by_peft(tmp_path, "out", base)
-    for name, (_, error) in told.items():
+    for name, (_, error) in errors.items():
         x = start[name].double()
         apart = (theirs[name].double() - tensors(tmp_path / "tuned")[name].double()).norm()
         assert float(apart / (tensors(tmp_path / "tuned")[name].double() - x).norm()) == pytest.approx(error, rel=0.02)
@@ -202,9 +203,9 @@ def test_what_peft_has_no_place_for_is_said(tmp_path: Path, said: bool) -> None:
         transformers.LlamaConfig(**adapters.SMALL, tie_word_embeddings=True)))
     if not said:
         path = tmp_path / "base/config.json"
-        told = json.loads(path.read_text())
-        del told["tie_word_embeddings"]
-        path.write_text(json.dumps(told))
+        config = json.loads(path.read_text())
+        del config["tie_word_embeddings"]
+        path.write_text(json.dumps(config))
     done = extract(tmp_path, "--rank", "4")
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if "embed_tokens.weight" in line)

@@ -43,11 +43,11 @@ def write_tokenizer(folder: Path, words: list[str], added: list[str | AddedToken
         vocabulary |= {"merges": [], "ignore_merges": True}
     inner = Tokenizer(kind(**vocabulary))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="<unk>", bos_token="<s>",
-                                                eos_token="</s>")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="<unk>", bos_token="<s>",
+                                                     eos_token="</s>")
     for token in added:
-        made.add_tokens([token])
-    made.save_pretrained(folder)
+        tokenizer.add_tokens([token])
+    tokenizer.save_pretrained(folder)
 
 
 def write_models(folder: Path, dtype: torch.dtype = torch.float32, kind: type = models.WordLevel,
@@ -75,9 +75,9 @@ def write_models(folder: Path, dtype: torch.dtype = torch.float32, kind: type = 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("vocabularies")
-    write_models(made)
-    return made
+    models_folder = tmp_path_factory.mktemp("vocabularies")
+    write_models(models_folder)
+    return models_folder
 
 
 def ours(folder: Path, text: str, name: str = "recipe.yml") -> Path:
@@ -172,17 +172,17 @@ def test_rows_and_tokens_are_mergekits(name: str, folder: Path, monkeypatch: pyt
     configs = [json.loads((folder / side / "config.json").read_text()) for side in ("ours", "theirs")]
     assert configs[0]["vocab_size"] == configs[1]["vocab_size"]
     sentences = ["w3 w4<|im|> w.new both x", "w16 <|le|>w1 more most", "<s> bothw3 </s>"]
-    made, of_mergekit = (transformers.AutoTokenizer.from_pretrained(folder / x) for x in ("ours", "theirs"))
+    of_taugrid, of_mergekit = (transformers.AutoTokenizer.from_pretrained(folder / x) for x in ("ours", "theirs"))
     for sentence in sentences:
-        assert made.tokenize(sentence) == of_mergekit.tokenize(sentence)
-    assert made.all_special_tokens == of_mergekit.all_special_tokens
+        assert of_taugrid.tokenize(sentence) == of_mergekit.tokenize(sentence)
+    assert of_taugrid.all_special_tokens == of_mergekit.all_special_tokens
 
 
 def rows_of(folder: Path, name: str, key: str, tokens: list[str], mean_of: tuple[str, ...] = ()) -> np.ndarray:
     """A model's rows by the rule: its own, else the only one's, else the base's, else the mean; zero of nobody's."""
     every = {x: (vocabulary(folder / x), load_file(folder / x / "model.safetensors")[key].float().numpy())
              for x in VOCABULARIES}
-    made = []
+    model_rows = []
     for token in tokens:
         having = [x for x in mean_of if token in every[x][0]]
         if token in every[name][0]:
@@ -190,8 +190,8 @@ def rows_of(folder: Path, name: str, key: str, tokens: list[str], mean_of: tuple
         elif "base" in having and len(having) > 1:
             having = ["base"]
         rows = [every[x][1][every[x][0][token]] for x in having]
-        made.append(np.mean(rows, axis=0) if rows else np.zeros(SMALL["hidden_size"]))
-    return np.array(made)
+        model_rows.append(np.mean(rows, axis=0) if rows else np.zeros(SMALL["hidden_size"]))
+    return np.array(model_rows)
 
 
 @pytest.mark.parametrize("kind", [models.WordLevel, models.Unigram, models.WordPiece, models.BPE])
@@ -209,9 +209,9 @@ def test_rows_are_those_of_the_formula(tmp_path: Path, kind: type) -> None:
         b, c = (rows_of(tmp_path, name, key, tokens, ("b", "c", "base")) for name in ("b", "c"))
         expected = (b + 3 * c) / 4
         assert tensors[key].shape == (32, SMALL["hidden_size"])
-        found = tensors[key].numpy()
-        assert np.abs(found[:25] - expected).max() < 1e-6
-        assert np.abs(found[25:] - expected.mean(axis=0)).max() < 1e-6
+        merged_rows = tensors[key].numpy()
+        assert np.abs(merged_rows[:25] - expected).max() < 1e-6
+        assert np.abs(merged_rows[25:] - expected.mean(axis=0)).max() < 1e-6
     assert "w3" in transformers.AutoTokenizer.from_pretrained(out).tokenize("w3 w4")
 
 

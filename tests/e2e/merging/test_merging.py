@@ -139,14 +139,14 @@ def test_task_arithmetic_is_addition(file: h5py.File, regime: str) -> None:
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_chosen(file: h5py.File, method: str, regime: str) -> None:
-    group, own = file[f"merging/{method}/{regime}"], file[f"single_task/{regime}"]
+    group, single = file[f"merging/{method}/{regime}"], file[f"single_task/{regime}"]
     alphas = {name: [1.0] for name in WITHOUT_COEFFICIENT} | {"task_arithmetic": ALPHA}
     assert group["alpha"][()].tolist() == alphas.get(method, [0.5, 1.0, 1.5])
-    best = int(np.argmax((group["validation_accuracy"][()] / own["validation_accuracy"][()]).mean(1)))
+    best = int(np.argmax((group["validation_accuracy"][()] / single["validation_accuracy"][()]).mean(1)))
     assert group["coefficient"][()] == group["alpha"][best]
     assert np.array_equal(group["accuracy"][()], group["test_accuracy"][best])
     assert group["absolute"][()] == pytest.approx(group["accuracy"][()].mean())
-    assert group["normalized"][()] == pytest.approx((group["accuracy"][()] / own["accuracy"][()]).mean())
+    assert group["normalized"][()] == pytest.approx((group["accuracy"][()] / single["accuracy"][()]).mean())
     # Where λ of masks is chosen (consensus_ta): before masks, for each mask its vector and the whole, and with masks.
     passes = {"ties": 3, "top_k": 3, "consensus_ta": 4, "consensus_ties": 3, "dare_ties": 2,
               "model_stock": 2, "sce": 5, "multislerp": 2, "karcher": 2, "ramplus_tl": 2, "pcb": 6,
@@ -165,9 +165,9 @@ def test_the_vector_is_merged_of_the_checkpoints(world: World, run: Path, file: 
     tau = np.stack([formulas.flat({name: x.astype(np.float64) - start[name] for name, x in model.items()
                                  if x.dtype == np.float32}) for model in models])
     expected = formulas.ties(tau, np.ones(3), 0.3)
-    found = load_file(run / "units" / f"merging__ties__{regime}.safetensors")["tau"]
+    stored = load_file(run / "units" / f"merging__ties__{regime}.safetensors")["tau"]
     # Its numbers lie in the order of the model.
-    assert np.abs(np.sort(found) - np.sort(expected)).max() < 1e-6
+    assert np.abs(np.sort(stored) - np.sort(expected)).max() < 1e-6
     assert file[f"merging/ties/{regime}/density"][()] == pytest.approx((expected != 0).mean(), abs=1e-4)
 
 
@@ -202,12 +202,12 @@ def test_each_task_chooses_the_mask_that_is_best_for_it(run: Path, file: h5py.Fi
 def test_the_chosen_model_is_saved_with_its_recipe(run: Path, file: h5py.File, method: str,
                                                    regime: str) -> None:
     folder = run / "merged" / method / regime
-    told = tomllib.loads((folder / "merge.toml").read_text())
-    assert told["parameters"]["lambda"] == file[f"merging/{method}/{regime}/coefficient"][()]
+    recipe = tomllib.loads((folder / "merge.toml").read_text())
+    assert recipe["parameters"]["lambda"] == file[f"merging/{method}/{regime}/coefficient"][()]
     assert ("A linear regime's" in (folder / "merge.toml").read_text()) == (regime == "linear")
     if method.startswith("consensus"):
         chosen = file[f"merging/{method}/{regime}/tall_lambda"][()].tolist() if method == "consensus_ta" else 0.4
-        assert told["parameters"]["tall_lambda"] == chosen
+        assert recipe["parameters"]["tall_lambda"] == chosen
     done = launch.run(1, "merge", folder / "merge.toml")
     assert done.returncode == 0, done.stderr
     ours, again = (load_file(path / "model.safetensors") for path in (folder, folder / "again"))
@@ -219,16 +219,16 @@ def test_the_chosen_model_is_saved_with_its_recipe(run: Path, file: h5py.File, m
     assert CLIPVisionModelWithProjection.from_pretrained(folder).config.hidden_size > 0
 
 
-@pytest.mark.parametrize(("told", "expected"), [
+@pytest.mark.parametrize(("lambdas", "expected"), [
     ("[0.2, 0.3]", ["tall_lambda has 2 numbers", "one for each of 3 models"]),
     ("[]", ["parameters.tall_lambda", "is empty"]),
     ("[0.2, 0.3, -1]", ["parameters.tall_lambda", "0 to 100"]),
 ])
-def test_lambdas_of_other_models(run: Path, told: str, expected: list[str]) -> None:
+def test_lambdas_of_other_models(run: Path, lambdas: str, expected: list[str]) -> None:
     folder = run / "merged" / "consensus_ta" / "standard"
     lines = (folder / "merge.toml").read_text().splitlines()
     wrong = folder / "wrong.toml"
-    wrong.write_text("\n".join(f"tall_lambda = {told}" if x.startswith("tall_lambda") else x for x in lines))
+    wrong.write_text("\n".join(f"tall_lambda = {lambdas}" if x.startswith("tall_lambda") else x for x in lines))
     done = launch.run(1, "merge", wrong)
     wrong.unlink()
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
@@ -253,7 +253,7 @@ def test_one_lambda_in_a_list_is_that_of_all_models(run: Path) -> None:
 
 
 def test_what_a_saved_model_with_data_was_made_of(world: World, run: Path, tmp_path: Path) -> None:
-    told = TEXT.split("[addition]")[0] + """
+    toml = TEXT.split("[addition]")[0] + """
 [merging]
 methods = ["mask_sharing", "stitch_twice", "joint"]
 save = true
@@ -263,7 +263,7 @@ clusters = 2
 points = 9
 steps = 2
 """
-    results = launch.measure(world.elsewhere(tmp_path / "data.toml", told), tmp_path / "run", *launch.given_by(run))
+    results = launch.measure(world.elsewhere(tmp_path / "data.toml", toml), tmp_path / "run", *launch.given_by(run))
     texts = {method: (tmp_path / "run/merged" / method / "standard/merge.toml").read_text()
              for method in ("mask_sharing", "stitch_twice", "joint")}
     with h5py.File(results) as file:
@@ -350,7 +350,7 @@ def test_choices_of_one_method(run: Path, file: h5py.File) -> None:
         apart = bits[1] - bits[0]
         assert float(second["− first"]) == pytest.approx(apart.mean())
         assert float(first["range"]) == pytest.approx(abs(apart.mean()))
-        variance = sum(max(points * ((one**2).mean() - one.mean() ** 2), 1) / points**2 for one in apart)
+        variance = sum(max(points * ((of_task**2).mean() - of_task.mean() ** 2), 1) / points**2 for of_task in apart)
         assert float(second["− first error"]) == pytest.approx(np.sqrt(variance) / len(TASKS))
 
 

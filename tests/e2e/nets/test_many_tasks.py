@@ -50,12 +50,13 @@ PAIR = ("--set", 'data.pairs=["task01+task00"]')
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
     # Some stretches of the words' numbers of a Gram matrix lie in one parameter.
-    made = net_worlds.text_world(tmp_path_factory.mktemp("many") / "text", net_worlds.TEXT | {"vocab_size": 500})
+    text_world = net_worlds.text_world(tmp_path_factory.mktemp("many") / "text", net_worlds.TEXT | {"vocab_size": 500})
     names = [f"task{t:02}" for t in range(TASKS)]
     for t, name in enumerate(names):
-        net_worlds.write_text_task(made.task(name), made.tasks[t % 3], np.random.default_rng(t), made.config)
-    made.experiment.write_text(EXPERIMENT.replace("TASKS", json.dumps(names)))
-    return NetWorld(made.folder, names, made.make, made.config)
+        net_worlds.write_text_task(text_world.task(name), text_world.tasks[t % 3], np.random.default_rng(t),
+                                   text_world.config)
+    text_world.experiment.write_text(EXPERIMENT.replace("TASKS", json.dumps(names)))
+    return NetWorld(text_world.folder, names, text_world.make, text_world.config)
 
 
 def test_pairs_are_dealt_in_tiles(world: NetWorld, tmp_path: Path) -> None:

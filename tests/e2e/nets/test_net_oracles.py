@@ -62,9 +62,9 @@ class NetOracle:
         z: Tensor = functional_call(self.model, p, x)
         if self.kinds[t] != "words":
             return z
-        rows, own = torch.tensor(self.files[t]["head/tokens"][()]), getattr(self.model, "classifier_name", "")
-        if own:
-            return z @ p[f"{own}.weight"][rows].T + p[f"{own}.bias"][rows]
+        rows, classifier = torch.tensor(self.files[t]["head/tokens"][()]), getattr(self.model, "classifier_name", "")
+        if classifier:
+            return z @ p[f"{classifier}.weight"][rows].T + p[f"{classifier}.bias"][rows]
         return z @ p["embeddings.word.weight"][rows].T
 
     def logits(self, t: int, z: Tensor) -> Tensor:
@@ -79,8 +79,8 @@ class NetOracle:
     def tangent(self, t: int, x: tuple[Tensor, ...], tau: Parameters) -> tuple[Tensor, Tensor]:
         """f(x; θ0) and J(x)τ, by the stored statistics that θ0 came with."""
         theta = {name: self.start[name] for name in self.trained}
-        found = jvp(lambda p: self.output(self.start | p, t, x), (theta,), ({k: tau[k] for k in theta},))
-        return found[0], found[1]
+        pair = jvp(lambda p: self.output(self.start | p, t, x), (theta,), ({k: tau[k] for k in theta},))
+        return pair[0], pair[1]
 
     def logits_of(self, regime: str, theta: Parameters, t: int, x: tuple[Tensor, ...]) -> Tensor:
         if regime == "standard":
@@ -131,7 +131,7 @@ def test_tau_jp(oracle: NetOracle) -> None:
     """Outputs are compared in the space that each task's readout says."""
     group = oracle.results["tau_jp/linear"]
     spaces = ["logits" if kind == "words" else "encoder output" for kind in oracle.kinds]
-    assert [one.decode() for one in oracle.results["tasks/space"][()]] == spaces
+    assert [space.decode() for space in oracle.results["tasks/space"][()]] == spaces
     assert group.attrs["space"] == (spaces[0] if len(set(spaces)) == 1 else "by task")
     for a in T:
         tuned = oracle.tuned("linear", a)

@@ -66,7 +66,7 @@ def test_classifiers_that_are_trained_with_the_body_hold(name: str, settings: tu
     world = net_worlds.WORLDS[name](tmp_path / "world")
     few = net_worlds.without(world, (*OTHERS, "similarity", "disentanglement", "barrier", "merging", "negation"),
                              net_worlds.TRAINED_HEADS if name == "resnet" else "")
-    words = [word for one in ("heads.body=trained", "heads.steps=12", *settings) for word in ("--set", one)]
+    words = [word for setting in ("heads.body=trained", "heads.steps=12", *settings) for word in ("--set", setting)]
     measure(few, tmp_path / "run", *words)
     recomputed(tmp_path / "run", "--points", "12", "--only", "heads", "--only", "single_task")
     with h5py.File(tmp_path / "run" / "results.h5") as file:
@@ -88,15 +88,15 @@ def edits(world: NetWorld) -> Path:
 @pytest.fixture(scope="module")
 def gaps(edits: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """What each rule makes of the loss gap of pairs."""
-    found = {}
+    losses = {}
     for rule in ("recompute", "average", "keep"):
         folder = tmp_path_factory.mktemp(rule) / "run"
         measure(edits, folder, "--set", f"model.buffers={rule}", "--set", "model.buffers_points=50", "--set", FEW)
         recomputed(folder, "--points", "40", *(word for group in EDITS for word in ("--only", group)))
         with h5py.File(folder / "results.h5") as file:
-            found[rule] = file["similarity/standard/loss_gap"][()]
-            found[f"own {rule}"] = file["single_task/standard/loss"][()]
-    return found
+            losses[rule] = file["similarity/standard/loss_gap"][()]
+            losses[f"own {rule}"] = file["single_task/standard/loss"][()]
+    return losses
 
 
 def test_every_rule_gives_the_models_that_it_says(gaps: dict[str, np.ndarray]) -> None:
@@ -120,12 +120,12 @@ def test_statistics_are_those_of_pytorchs_own_rule(world: NetWorld) -> None:
     model = net_worlds.ResNet(world.config).double()
     x = np.random.default_rng(0).normal(size=(3, 7, 3, 16, 16))
     batches = [torch.tensor(part) for part in x]
-    found = statistics_of(model, {}, batches, 0)
+    statistics = statistics_of(model, {}, batches, 0)
     swa_utils.update_bn(batches, model)
     norms = {name: m for name, m in model.named_modules() if isinstance(m, nn.BatchNorm2d)}
     for name, norm in norms.items():
-        assert torch.allclose(norm.running_mean, found[f"{name}.running_mean"], rtol=1e-12)
-        assert torch.allclose(norm.running_var, found[f"{name}.running_var"], rtol=1e-12)
+        assert torch.allclose(norm.running_mean, statistics[f"{name}.running_mean"], rtol=1e-12)
+        assert torch.allclose(norm.running_var, statistics[f"{name}.running_var"], rtol=1e-12)
 
 
 def test_another_rule_is_refused_in_one_line(edits: Path, tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ def test_the_device_gives_the_hosts_numbers(kind: str, net: NetWorld, done: Path
     """Batch norm's statistics are those of the whole batch, on whichever rank of a group its samples lie."""
     ranks = 2 if kind == "resnet" else 1
     groups = ("--set", f"run.ranks_per_unit={ranks}")
-    found = rehearsal.run(net.experiment, tmp_path / "device", *groups, ranks=ranks)
-    close_to_rounding(numbers(done / "results.h5"), numbers(found))
+    results = rehearsal.run(net.experiment, tmp_path / "device", *groups, ranks=ranks)
+    close_to_rounding(numbers(done / "results.h5"), numbers(results))
 
 
 # With statistics, with trained classifiers; in the order of KINDS, so that pytest makes each reference once.
@@ -148,8 +148,8 @@ def test_stages_that_are_frozen_run_once(name: str, tmp_path: Path) -> None:
     before = load_file(net.weights)
     after = load_file(tmp_path / "kept" / "checkpoints" / "standard" / net.tasks[1] / "model.safetensors")
     changed = {name for name in after if after[name].is_floating_point() and (after[name] != before[name]).any()}
-    own = ("layer2", "fc", "vit.encoder.layer.1", "vit.layernorm")
-    assert changed == {name for name in after if name.startswith(own)}
+    trained = ("layer2", "fc", "vit.encoder.layer.1", "vit.layernorm")
+    assert changed == {name for name in after if name.startswith(trained)}
     derivatives = ("--only", "ntk", "--only", "smoothness")
     check = analysis_command.called("recompute", tmp_path / "kept", "--points", "6", *derivatives)
     assert check.returncode == 0, check.stdout + check.stderr

@@ -96,12 +96,12 @@ def test_the_analysis_reads_them(uneven: Path) -> None:
         paths: list[str] = []
         file["correct"].visititems(lambda name, node: paths.append(name) if isinstance(node, h5py.Dataset) else None)
         for path in paths:
-            found = run.results.correct(path)
-            assert found is not None and found.points.shape == file[path].shape, path
+            correct = run.results.correct(path)
+            assert correct is not None and correct.points.shape == file[path].shape, path
         assert len(paths) == 2 * 3 + 2 + 2 * (2 + 2 + 4 + 3)
         curve = file["negation/linear"]
-        one = int(np.flatnonzero(curve["alpha"][()] == 1.0)[0])
-        share = curve["test_control"][:, one].mean() / file["single_task/pretrained/control_accuracy"][()]
+        one_shot = int(np.flatnonzero(curve["alpha"][()] == 1.0)[0])
+        share = curve["test_control"][:, one_shot].mean() / file["single_task/pretrained/control_accuracy"][()]
     kept = negation_kept.kept(run.results, "linear", "one_shot_")
     assert kept is not None and kept.paired and kept.points == 28  # of the control's own, more than the tasks'
     assert kept.share == pytest.approx(share) and kept.share.error > 0

@@ -15,10 +15,10 @@ from taugrid_analysis.recompute.oracle import Oracle
 from world import PAIRS, REGIMES, TASKS, T, World
 
 
-def close(found: np.ndarray, expected: np.ndarray, points: int) -> None:
+def close(actual: np.ndarray, expected: np.ndarray, points: int) -> None:
     """But for a picture on the border of two classes, and that rarely."""
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
-    wrong = np.abs(found - expected)[np.isfinite(expected)]
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
+    wrong = np.abs(actual - expected)[np.isfinite(expected)]
     assert wrong.max() <= 1.01 / points and (wrong > 1e-12).mean() <= 0.03
 
 
@@ -93,8 +93,8 @@ def test_stitched_models(oracle: Oracle, regime: str) -> None:
 def test_more_of_the_edit_serves_its_own_task(oracle: Oracle) -> None:
     """The last block and λ = 1 serve the task better than the first and 0.4, although norm and projection are θ0's."""
     group = oracle.results["stitching/standard"]
-    own = np.array([group["single"][t, t] for t in T])  # [T, λ, block]
-    assert (own[:, 1, 1] > own[:, 0, 0]).all() and np.isfinite(group["pair"]).all()
+    own_task = np.array([group["single"][t, t] for t in T])  # [T, λ, block]
+    assert (own_task[:, 1, 1] > own_task[:, 0, 0]).all() and np.isfinite(group["pair"]).all()
 
 
 def test_the_control_has_every_pair(world: World, papers_folder: Path) -> None:

@@ -47,10 +47,10 @@ def test_similarity_of_task_vectors(oracle: Oracle, regime: str) -> None:
     np.testing.assert_allclose(group["norm_ratio"], norm / flat(oracle.theta0).norm(), rtol=1e-5)
     np.testing.assert_allclose(group["cosine"], (tau @ tau.T) / norm.outer(norm), atol=1e-5)
     kept = []
-    for one in tau.numpy().astype(np.float32):  # as TIES trims, by sorting
-        least = np.sort(np.abs(one))[::-1][int(group.attrs["density"] * one.size)]
-        kept.append(np.where(np.abs(one) >= least, np.sign(one), 0))
-    np.testing.assert_allclose(group["mask_density"], [np.mean(one != 0) for one in kept], rtol=1e-12)
+    for vector in tau.numpy().astype(np.float32):  # as TIES trims, by sorting
+        least = np.sort(np.abs(vector))[::-1][int(group.attrs["density"] * vector.size)]
+        kept.append(np.where(np.abs(vector) >= least, np.sign(vector), 0))
+    np.testing.assert_allclose(group["mask_density"], [np.mean(trimmed != 0) for trimmed in kept], rtol=1e-12)
     for a, b in product(T, T):
         both, either = (kept[a] != 0) & (kept[b] != 0), (kept[a] != 0) | (kept[b] != 0)
         assert group["mask_overlap"][a, b] == pytest.approx(both.sum() / either.sum(), rel=1e-12)
@@ -63,8 +63,8 @@ def test_similarity_of_task_vectors(oracle: Oracle, regime: str) -> None:
         for side, t in enumerate(pair):
             index = f"{group.name}/sample_index"
             _, merged = oracle.accuracy_and_loss(regime, dict.fromkeys(pair, alpha), t, index)
-            _, own = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
-            assert group["loss_gap"][p, side] == pytest.approx(merged - own, rel=1e-4, abs=2e-5)
+            _, single = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
+            assert group["loss_gap"][p, side] == pytest.approx(merged - single, rel=1e-4, abs=2e-5)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -114,21 +114,21 @@ points = 24
 max_products = 1
 '''
     experiment = world.elsewhere(tmp_path / "one.toml", text)
-    found = {}
+    lambdas = {}
     for name, ranks, more in (("whole", 1, ()), ("chunks", 1, ("--set", "smoothness.chunk=7")),
                               ("ranks", 2, ("--set", "run.ranks_per_unit=2")),
                               ("parts", 2, ("--set", "run.ranks_per_unit=2", "--set", "smoothness.chunk=5")),
                               ("power", 1, ("--set", 'smoothness.method="power"'))):
         with h5py.File(measure(experiment, tmp_path / name, *more, ranks=ranks)) as file:
-            found[name] = {regime: file[f"smoothness/{regime}/lambda_max"][()] for regime in ("standard", "linear")}
+            lambdas[name] = {regime: file[f"smoothness/{regime}/lambda_max"][()] for regime in ("standard", "linear")}
     with h5py.File(run_folder / "results.h5") as file:
         largest = file["smoothness/standard/lambda_max"][()]
-    assert (found["whole"]["standard"] / largest > 0.05).all(), found
-    assert (np.abs(found["power"]["standard"] / largest) < 0.01).all(), found
+    assert (lambdas["whole"]["standard"] / largest > 0.05).all(), lambdas
+    assert (np.abs(lambdas["power"]["standard"] / largest) < 0.01).all(), lambdas
     for name in ("chunks", "ranks", "parts"):
-        for regime, values in found["whole"].items():
-            np.testing.assert_allclose(found[name][regime], values, rtol=1e-3, err_msg=f"{name}, {regime}")
-    np.testing.assert_allclose(found["power"]["linear"], found["whole"]["linear"], rtol=1e-5)
+        for regime, values in lambdas["whole"].items():
+            np.testing.assert_allclose(lambdas[name][regime], values, rtol=1e-3, err_msg=f"{name}, {regime}")
+    np.testing.assert_allclose(lambdas["power"]["linear"], lambdas["whole"]["linear"], rtol=1e-5)
 
 
 def test_tangent_kernel_and_local_energy(oracle: Oracle) -> None:
@@ -153,9 +153,9 @@ def test_tangent_kernel_and_local_energy(oracle: Oracle) -> None:
     assert group.attrs["cut_off"] == 1e-6
 
 
-def energy_and_rank(own: np.ndarray, control: np.ndarray) -> tuple[np.ndarray, int]:
+def energy_and_rank(target: np.ndarray, control: np.ndarray) -> tuple[np.ndarray, int]:
     """Paper 1, section 6.1: Σ φ² over the right singular vectors of [K(t,t), K(t,s)]."""
-    _, sigma, right = np.linalg.svd(np.concatenate([own, control], axis=1).astype(np.float64), full_matrices=False)
+    _, sigma, right = np.linalg.svd(np.concatenate([target, control], axis=1).astype(np.float64), full_matrices=False)
     kept = right[sigma > 1e-6 * sigma[0]]
     return (kept**2).sum(0), len(kept)
 
@@ -177,11 +177,11 @@ def test_null_of_local_energy(oracle: Oracle) -> None:
             expected = (first @ second.T).numpy().reshape(n, -1, n)
             np.testing.assert_allclose(null_gram[t, c], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
             for d in range(len(further)):
-                found, _ = energy_and_rank(gram[t, c, :, t], null_gram[t, c, :, d])
-                np.testing.assert_allclose(energy[t, c, d], found, atol=1e-8)
-                assert share[t, c, d] == pytest.approx(found[:n].sum() / found.sum(), abs=1e-8)
-        for found in (share, energy, null_gram):
-            assert np.isfinite(found[t, :logits]).all() and np.isnan(found[t, logits:]).all()
+                local_energy, _ = energy_and_rank(gram[t, c, :, t], null_gram[t, c, :, d])
+                np.testing.assert_allclose(energy[t, c, d], local_energy, atol=1e-8)
+                assert share[t, c, d] == pytest.approx(local_energy[:n].sum() / local_energy.sum(), abs=1e-8)
+        for stored in (share, energy, null_gram):
+            assert np.isfinite(stored[t, :logits]).all() and np.isnan(stored[t, logits:]).all()
     known = share[np.isfinite(share).all(axis=2)]
     assert known.std(axis=1).min() > 0
     assert known.mean(axis=1).min() > 0.5  # K(t,t) holds the points' kernel with themselves
@@ -233,9 +233,9 @@ def test_task_addition(oracle: Oracle, regime: str) -> None:
 
     validation, test = group["validation_accuracy"][()], group["test_accuracy"][()]
     best = int(np.argmax((validation / single["validation_accuracy"][()]).mean(1)))
-    one = int(np.flatnonzero(alpha == 1.0)[0])
+    one_shot = int(np.flatnonzero(alpha == 1.0)[0])
     assert group["chosen_alpha"][()] == alpha[best]
-    for row, prefix in ((best, ""), (one, "one_shot_")):
+    for row, prefix in ((best, ""), (one_shot, "one_shot_")):
         assert group[f"{prefix}absolute"][()] == pytest.approx(test[row].mean())
         assert group[f"{prefix}normalized"][()] == pytest.approx((test[row] / single["accuracy"][()]).mean())
 
@@ -260,10 +260,10 @@ def test_linearity_by_layer_from_whole_features(oracle: Oracle, layered: dict, r
     assert list(group["layer"]) == [0, 1, 2, 3] and group.attrs["last_layer"] == 3
     if kind != "linearity":
         assert list(group["lambda"]) == [LAMBDA]
-    found = [name.removesuffix("_histogram") for name in group if name.endswith("_histogram")]
-    assert len(found) == (10 if kind == "layer_negation" else 14)
+    names = [name.removesuffix("_histogram") for name in group if name.endswith("_histogram")]
+    assert len(names) == (10 if kind == "layer_negation" else 14)
     sides = 1 if kind == "layer_negation" else 2
-    for name in found:
+    for name in names:
         ours = group[name][()]
         count, _, weights = ours.shape[:3]
         again = linearity_recompute.summary
@@ -288,11 +288,11 @@ def test_averages_by_layer_from_whole_features(oracle: Oracle, regime: str) -> N
     """Each task has one model here: all of them, on each task's points."""
     group = oracle.results[f"layer_averages/{regime}"]
     assert list(group["data"]) == list(T) and (group["sets"][()] == 1).all() and list(group["layer"]) == [0, 1, 2, 3]
-    found = [name.removesuffix("_histogram") for name in group if name.endswith("_histogram")]
-    assert len(found) == 14
+    names = [name.removesuffix("_histogram") for name in group if name.endswith("_histogram")]
+    assert len(names) == 14
     for d in T:
         again = linearity_recompute.of_average(oracle, regime, d)
-        for name in found:
+        for name in names:
             expected = np.array([linearity_recompute.summary(again[layer][name]) for layer in range(4)])
             far = "centred" in name or "error" in name
             np.testing.assert_allclose(group[name][d], expected, rtol=1e-4, atol=3e-4 if far else 1e-6, err_msg=name)

@@ -159,7 +159,7 @@ def test_xi_on_validation_points(world: World, tmp_path: Path) -> None:
 def test_pair_addition(oracle: Oracle, regime: str) -> None:
     group, single = oracle.results[f"pair_addition/{regime}"], oracle.results[f"single_task/{regime}"]
     alpha = group["alpha"][()]
-    one = int(np.flatnonzero(alpha == 1.0)[0])
+    one_shot = int(np.flatnonzero(alpha == 1.0)[0])
     for p, pair in enumerate(PAIRS):
         for split, index in (("test", "sample_index"), ("validation", "validation_sample_index")):
             rows = f"{group.name}/{index}"
@@ -168,7 +168,7 @@ def test_pair_addition(oracle: Oracle, regime: str) -> None:
             close(group[f"{split}_accuracy"][p], expected, 20)
         chosen = int(np.argmax((group["validation_accuracy"][p] / single["validation_accuracy"][list(pair)]).mean(1)))
         assert group["chosen_alpha"][p] == alpha[chosen]
-        for row, prefix in ((chosen, ""), (one, "one_shot_")):
+        for row, prefix in ((chosen, ""), (one_shot, "one_shot_")):
             test = group["test_accuracy"][p, row]
             assert group[f"{prefix}absolute"][p] == pytest.approx(test.mean())
             assert group[f"{prefix}normalized"][p] == pytest.approx((test / single["accuracy"][list(pair)]).mean())
@@ -177,7 +177,7 @@ def test_pair_addition(oracle: Oracle, regime: str) -> None:
 def test_points_read_part_by_part_give_the_same_numbers(world: World, tmp_path: Path) -> None:
     """Samples beyond the memory bound are: all of them, where it is of 179 bytes."""
     chosen = ('finetune.regimes=["standard", "linear"]', "finetune.steps=6", 'ntk.init=["pretrained"]')
-    settings = [word for one in chosen for word in ("--set", one)]
+    settings = [word for setting in chosen for word in ("--set", setting)]
     held = numbers(measure(world.papers, tmp_path / "held", *settings))
     read = numbers(measure(world.papers, tmp_path / "read", *settings, "--set", "run.memory=1e-6"))
     assert differing(held, read) == []
@@ -230,9 +230,9 @@ def test_kernel_of_a_random_start_and_its_spectrum(oracle: Oracle) -> None:
     for start in ("pretrained", "random"):
         group = oracle.results[f"ntk/{start}"]
         for t in T:
-            own = group["gram"][t, :, :, t].astype(np.float64)
-            np.testing.assert_allclose(group["eigenvalues"][t], np.linalg.eigvalsh(own)[:, ::-1],
-                                       atol=1e-9 * np.abs(own).max())
+            gram = group["gram"][t, :, :, t].astype(np.float64)
+            np.testing.assert_allclose(group["eigenvalues"][t], np.linalg.eigvalsh(gram)[:, ::-1],
+                                       atol=1e-9 * np.abs(gram).max())
     pretrained, random = (oracle.results[f"ntk/{start}/gram"][()] for start in ("pretrained", "random"))
     assert np.linalg.norm(pretrained - random) > 0.1 * np.linalg.norm(random)
 

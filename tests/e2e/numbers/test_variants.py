@@ -50,9 +50,9 @@ def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("variants") / "run"
-    measure(experiment, found)
-    return found
+    path = tmp_path_factory.mktemp("variants") / "run"
+    measure(experiment, path)
+    return path
 
 
 def test_each_is_trained_by_its_own_rate_steps_and_seed(folder: Path, run_folder: Path) -> None:
@@ -60,9 +60,9 @@ def test_each_is_trained_by_its_own_rate_steps_and_seed(folder: Path, run_folder
     with h5py.File(folder / "results.h5") as file:
         assert [name.decode() for name in file["tasks/name"]] == names
         assert {name.decode() for name in file["tasks/data"]} == {"stripes"}
-        told = file["variants/standard"]
-        assert [tuple(row) for row in np.stack([told[key] for key in ("learning_rate", "steps", "seed")], axis=1)
-                ] == [tuple(map(float, one)) for one in EVERY]
+        settings = file["variants/standard"]
+        assert [tuple(row) for row in np.stack([settings[key] for key in ("learning_rate", "steps", "seed")], axis=1)
+                ] == [tuple(map(float, variant)) for variant in EVERY]
         loss = file["training/standard/loss"][()]
         index = file["averages/standard/sample_index"][()]
     assert loss.shape == (8, 25)
@@ -73,9 +73,9 @@ def test_each_is_trained_by_its_own_rate_steps_and_seed(folder: Path, run_folder
     assert (index == index[0]).all()  # all are seen on the same points
 
     # The one of rate 1e-3, 25 steps and the first seed is what a run without variants trains.
-    own, other = (path / "checkpoints/standard" / name / "model.safetensors"
-                  for path, name in ((folder, names[EVERY.index((1e-3, 25, 0))]), (run_folder, "stripes")))
-    assert own.read_bytes() == other.read_bytes()
+    of_variant, other = (path / "checkpoints/standard" / name / "model.safetensors"
+                         for path, name in ((folder, names[EVERY.index((1e-3, 25, 0))]), (run_folder, "stripes")))
+    assert of_variant.read_bytes() == other.read_bytes()
     models = {(folder / "checkpoints/standard" / name / "model.safetensors").read_bytes() for name in names}
     assert len(models) == 8
 
@@ -106,14 +106,14 @@ def test_the_average_of_all_by_layer_on_their_common_points(folder: Path) -> Non
     for name, part in (("cosine", 1e-6), ("baseline", 1e-6), ("coefficient", 1e-6), ("error", 1e-3)):
         expected = [linearity_recompute.summary(layer[name]) for layer in again]
         np.testing.assert_allclose(group[name][0], expected, rtol=1e-4, atol=part, err_msg=name)
-    with Run(folder) as found:
-        frame, rows = found.layer_averages, of_averages(found).rows
+    with Run(folder) as opened:
+        frame, rows = opened.layer_averages, of_averages(opened).rows
         for number in (5, 6, 17):
-            plate = next(one for one in figure.of_paper("cross_task_linearity") if one.number == number)
-            assert figure.drawn(plate, [found])[0] is not None
+            plate = next(plate for plate in figure.of_paper("cross_task_linearity") if plate.number == number)
+            assert figure.drawn(plate, [opened])[0] is not None
     assert set(frame["data"]) == {"stripes"} and (frame["models"] == 8).all()
-    told = ("embedding", "1", "2", "output")
-    assert [row[:4] for row in rows[:4]] == [["standard", "stripes", 8, name] for name in told]
+    layers = ("embedding", "1", "2", "output")
+    assert [row[:4] for row in rows[:4]] == [["standard", "stripes", 8, name] for name in layers]
     # The average's own features miss less than single models do.
     assert (1 - group["cosine"][0, 1:, 0] < 1 - group["baseline"][0, 1:, 0]).all()
 
@@ -127,9 +127,9 @@ def test_curvature_at_theta0_is_one_for_all(folder: Path) -> None:
 
 
 def test_tables_and_recompute(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Run(folder) as found:
-        rows = variants(found).rows
-        sets = [row[:3] for row in averages(found).rows]
+    with Run(folder) as opened:
+        rows = variants(opened).rows
+        sets = [row[:3] for row in averages(opened).rows]
     assert [tuple(row[2:5]) for row in rows[:8]] == [(pytest.approx(rate), steps, seed) for rate, steps, seed in EVERY]
     assert all(0 <= float(row[5]) <= 1 for row in rows)
     assert sets[:3] == [["standard", 2, 28], ["standard", 3, 56], ["standard", 8, 1]]

@@ -92,7 +92,7 @@ def test_a_run_whose_lower_layers_are_frozen_holds_computed_again(llama: PromptW
     assert changed == {name for name in names if name.startswith(("model.layers.1.", "model.layers.2.", "model.norm"))}
     with h5py.File(frozen / "results.h5") as file:
         space = "decoder's output at the last token"
-        assert [one.decode() for one in file["tasks/space"][()]] == [space] * 3
+        assert [stored.decode() for stored in file["tasks/space"][()]] == [space] * 3
 
 
 def test_one_rank_gives_the_same(llama: PromptWorld, frozen: Path, tmp_path: Path) -> None:

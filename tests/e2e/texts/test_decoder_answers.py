@@ -98,10 +98,10 @@ def test_texts_are_said_as_transformers_says_them(world: AnswersWorld, tmp_path:
         assert node["value"][1] == node["spearman"][1] > 0.3
         model = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "checkpoints" / "standard" / "stsb").eval()
         rows = [row for row in node["sample_index"][1] if row >= 0]
-        for row, told in zip(rows, node["tokens"][1], strict=False):
+        for row, tokens in zip(rows, node["tokens"][1], strict=False):
             prompt = torch.tensor([task["test/inputs"][row][:task["test/lengths"][row]].tolist()])
             said = model.generate(input_ids=prompt, do_sample=False, max_new_tokens=6)[0, prompt.shape[1]:].tolist()
-            assert told[:len(said)].tolist() == said and (told[len(said):] < 0).all()
+            assert tokens[:len(said)].tolist() == said and (tokens[len(said):] < 0).all()
 
 
 def test_texts_and_answers_are_those_of_whole_models_by_stages(world: AnswersWorld, tmp_path: Path) -> None:

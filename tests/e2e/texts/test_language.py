@@ -94,20 +94,20 @@ def done(world: TextWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_training_helps(done: Path) -> None:
     with h5py.File(done / "results.h5") as file:
         assert file["model"].attrs["architecture"] == "BertModel"
-        assert [one.decode() for one in file["tasks/group"][()]] == ["of moods", "", "of pairs"]
+        assert [group.decode() for group in file["tasks/group"][()]] == ["of moods", "", "of pairs"]
         for regime in ("standard", "linear", "attention"):
             loss = file[f"training/{regime}/loss"][()]
             assert (loss[:, -5:].mean(1) < loss[:, :5].mean(1)).all()
 
 
 def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
-    found = analysis_command.called("recompute", done, "--points", "25")
-    assert found.returncode == 0, found.stdout + found.stderr
+    process = analysis_command.called("recompute", done, "--points", "25")
+    assert process.returncode == 0, process.stdout + process.stderr
     with h5py.File(done / "results.h5") as file:
         for group in file:
-            assert f"\n{group}: " in found.stdout, group
-    assert "does not know" not in found.stdout
-    assert "numbers hold" in found.stdout.splitlines()[-1]
+            assert f"\n{group}: " in process.stdout, group
+    assert "does not know" not in process.stdout
+    assert "numbers hold" in process.stdout.splitlines()[-1]
 
 
 def fine_tuned(world: TextWorld, *tasks: str) -> str:
@@ -175,9 +175,9 @@ points = 30
 """)
     measure(experiment, tmp_path / "run")
     for group in ("merging", "bases"):
-        found = analysis_command.called("recompute", tmp_path / "run", "--points", "100", "--only", group)
-        assert found.returncode == 0, found.stdout + found.stderr
-    assert "\nbases: accuracy " in found.stdout
+        process = analysis_command.called("recompute", tmp_path / "run", "--points", "100", "--only", group)
+        assert process.returncode == 0, process.stdout + process.stderr
+    assert "\nbases: accuracy " in process.stdout
     oracle = Oracle(tmp_path / "run")
     for regime in ("standard", "linear"):
         for method in ("fisher", "regmean", "adamerging"):

@@ -110,7 +110,7 @@ def test_prompts_alone_beat_chance_and_training_helps(done: Path) -> None:
 def test_the_space_stands_in_the_results(done: Path, frozen: Path) -> None:
     for run_folder, space in ((done, "logits"), (frozen, "word head's output at the mask")):
         with h5py.File(run_folder / "results.h5") as file:
-            assert [one.decode() for one in file["tasks/space"][()]] == [space] * 3
+            assert [stored.decode() for stored in file["tasks/space"][()]] == [space] * 3
             assert file["tau_jp/linear"].attrs["space"] == space
             if "representation" in file:
                 assert file["representation/linear"].attrs["space"] == space
@@ -129,10 +129,10 @@ def test_a_run_with_a_frozen_head_holds_computed_again(world: PromptWorld, froze
 
 
 def test_four_ranks_give_the_same(frozen: Path, tmp_path: Path) -> None:
-    found = differing(numbers(frozen / "results.h5"),
-                      numbers(measure(frozen.parent / "few.toml", tmp_path / "run", ranks=4)))
+    different = differing(numbers(frozen / "results.h5"),
+                          numbers(measure(frozen.parent / "few.toml", tmp_path / "run", ranks=4)))
     # A rank may hold kept outputs of frozen stages while it counts what a step holds.
-    assert [name for name in found if not name.endswith("peak_memory")] == []
+    assert [name for name in different if not name.endswith("peak_memory")] == []
 
 
 def test_checkpoints_are_models_that_transformers_loads(world: PromptWorld, done: Path) -> None:

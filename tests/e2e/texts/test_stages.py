@@ -278,17 +278,17 @@ def test_a_plan_needs_the_configuration_alone(tmp_path: Path) -> None:
                      "num_attention_heads": 16, "num_key_value_heads": 16}
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text(json.dumps({"model_type": "llama", **shape}))
-    experiment, made = tmp_path / "papers.toml", tmp_path / "plan.json"
+    experiment, plan_file = tmp_path / "papers.toml", tmp_path / "plan.json"
     experiment.write_text(EXPERIMENT.replace("[run]", "[run]\nmemory = 0.4"))
-    done = run(1, "plan", experiment, "--ranks", "1,4", "--json", made, *STAGES)
+    done = run(1, "plan", experiment, "--ranks", "1,4", "--json", plan_file, *STAGES)
     assert done.returncode == 2 and "work is counted by its config.json" in done.stdout, done.stderr
     parameters = 24 * (4 * 1024**2 + 3 * 1024 * 2816)
-    plan = json.loads(made.read_text())
+    plan = json.loads(plan_file.read_text())
     assert plan["plan"][0]["memory_bytes"] < 4 * parameters
     passes = sum(unit["flops"] for unit in plan["units"]) / (2 * parameters * SMALL["max_position_embeddings"])
     assert passes > 3 * (24 * 2)  # of each task's points through θ0 and its own model, at least
-    run(1, "plan", experiment, "--ranks", "4", "--json", made, *stretches(4))
-    shared = json.loads(made.read_text())
+    run(1, "plan", experiment, "--ranks", "4", "--json", plan_file, *stretches(4))
+    shared = json.loads(plan_file.read_text())
     assert sum(unit["flops"] for unit in shared["units"]) == pytest.approx(sum(unit["flops"] for unit in plan["units"]))
     assert shared["plan"][0]["memory_bytes"] < 4 * parameters
 
@@ -299,14 +299,14 @@ def test_a_profile_of_gpus_plans_without_one(tmp_path: Path) -> None:
     shape = {"hidden_size": 5120, "intermediate_size": 13824, "num_hidden_layers": 40, "num_attention_heads": 40,
              "num_key_value_heads": 40, "vocab_size": 32000, "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
     (tmp_path / "model" / "config.json").write_text(json.dumps({"model_type": "llama", **shape}))
-    experiment, made = tmp_path / "papers.toml", tmp_path / "plan.json"
+    experiment, plan_file = tmp_path / "papers.toml", tmp_path / "plan.json"
     experiment.write_text(linearity_alone("points = 13\nbatch = 5\n"))
     profile, of_gpus = json.loads(H100.read_text()), ("--ranks-per-host", "8", "--profile", H100, "--set",
                                                       "run.threads_per_rank=16")
     for ranks, how in ((1, STAGES), (4, stretches(4))):
-        done = run(1, "plan", experiment, "--ranks", str(ranks), *of_gpus, "--json", made, *how)
+        done = run(1, "plan", experiment, "--ranks", str(ranks), *of_gpus, "--json", plan_file, *how)
         assert done.returncode == 2 and "work is counted by its config.json" in done.stdout, done.stderr
-        plan = json.loads(made.read_text())
+        plan = json.loads(plan_file.read_text())
         least = sum(unit["flops"] for unit in plan["units"]) / profile["rates"]["forward"]["flops_per_second"] / ranks
         assert 0 < least < plan["plan"][0]["units_seconds"]
         assert plan["plan"][0]["seconds"] > profile["start_seconds"]

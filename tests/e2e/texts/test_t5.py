@@ -111,7 +111,7 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
 @pytest.mark.parametrize("number", [21, 24])
 def test_layers_of_sums_and_negations_are_drawn(done: Path, number: int) -> None:
     """The cross-task linearity paper's figures of T5: every layer of its encoder and its decoder."""
-    plate = next(one for one in figure.of_paper("cross_task_linearity") if one.number == number)
+    plate = next(plate for plate in figure.of_paper("cross_task_linearity") if plate.number == number)
     with Run(done / "results.h5") as run:
         picture, lacking = figure.drawn(plate, [run])
         assert picture is not None and lacking == []
@@ -144,7 +144,7 @@ def test_a_run_whose_encoder_is_frozen_holds_computed_again(world: PromptWorld, 
     assert changed == {name for name in names if name.startswith(("decoder.block.1.", "decoder.final"))}
     with h5py.File(frozen / "results.h5") as file:
         space = "decoder's output at the first step"
-        assert [one.decode() for one in file["tasks/space"][()]] == [space] * 3
+        assert [stored.decode() for stored in file["tasks/space"][()]] == [space] * 3
 
 
 def test_one_rank_gives_the_same(world: PromptWorld, frozen: Path, tmp_path: Path) -> None:

@@ -105,12 +105,13 @@ def test_frozen_rows_stages_joint_training_and_penalties_hold_computed_again(
     again(tmp_path / "run")
     assert differing(numbers(first), numbers(measure(few, tmp_path / "one", ranks=1))) == []
     with h5py.File(first) as file:
-        assert {one.decode() for one in file["tasks/space"][()]} == {"decoder's output at each token of the answers"}
+        assert {space.decode() for space in file["tasks/space"][()]} == {
+            "decoder's output at each token of the answers"}
 
 
 def test_texts_are_decoded_and_measured_by_their_own_metric(world: AnswersWorld, texts: Path, tmp_path: Path) -> None:
     with h5py.File(texts / "results.h5") as file, h5py.File(world.task("stsb")) as task:
-        assert [one.decode() for one in file["tasks/metric"][()]] == ["accuracy", "spearman"]
+        assert [metric.decode() for metric in file["tasks/metric"][()]] == ["accuracy", "spearman"]
         node = file["generation/standard"]
         assert np.isnan(node["value"][0]) and node["value"][1] == node["spearman"][1] > 0.3
         assert file["generation_sum/linear/value"].shape == (2, 2) and file["generation/pretrained/value"][1] > 0.2
@@ -129,13 +130,13 @@ def test_texts_are_decoded_and_measured_by_their_own_metric(world: AnswersWorld,
                 return 0.0
 
         right = [float(task["test/references"][row]) for row in rows]
-        assert node["spearman"][1] == pytest.approx(spearmanr([number(one) for one in spoken], right)[0], abs=1e-9)
+        assert node["spearman"][1] == pytest.approx(spearmanr([number(text) for text in spoken], right)[0], abs=1e-9)
         # What is right by teacher forcing is what is said.
-        own = file["single_task/standard/accuracy"][1]
-        assert 0 <= own <= 1 and node["exact_match"][1] > 0
+        accuracy = file["single_task/standard/accuracy"][1]
+        assert 0 <= accuracy <= 1 and node["exact_match"][1] > 0
     again(texts)
-    one = measure(world.texts(tmp_path / "texts.toml"), tmp_path / "one", ranks=1)
-    assert differing(numbers(texts / "results.h5"), numbers(one)) == []
+    results = measure(world.texts(tmp_path / "texts.toml"), tmp_path / "one", ranks=1)
+    assert differing(numbers(texts / "results.h5"), numbers(results)) == []
 
 
 def test_what_needs_classes_or_texts_is_refused_in_one_line(world: AnswersWorld, tmp_path: Path) -> None:
@@ -146,12 +147,12 @@ def test_what_needs_classes_or_texts_is_refused_in_one_line(world: AnswersWorld,
     }
     plain = TEXTS.split("[generation]")[0]
     for section, expected in cases.items():
-        told = world.texts(tmp_path / "refused.toml", plain + section)
-        refused = run(1, "run", told, "--run-dir", tmp_path / "run")
+        experiment = world.texts(tmp_path / "refused.toml", plain + section)
+        refused = run(1, "run", experiment, "--run-dir", tmp_path / "run")
         assert refused.returncode == 2 and refused.stderr.count("\n") == 1, refused.stderr
         assert expected in refused.stderr, refused.stderr
-    told = world.elsewhere(tmp_path / "refused.toml", plain + "[generation]\n")
-    refused = run(1, "run", told, "--run-dir", tmp_path / "run")
+    experiment = world.elsewhere(tmp_path / "refused.toml", plain + "[generation]\n")
+    refused = run(1, "run", experiment, "--run-dir", tmp_path / "run")
     assert refused.returncode == 2 and "has no task that is answered by texts" in refused.stderr, refused.stderr
 
 

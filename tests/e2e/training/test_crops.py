@@ -46,8 +46,8 @@ def torchvisions(oracle: Oracle, t: int, step: int) -> Tensor:
     """The oracle's boxes, cut and resized by torchvision."""
     rows = draws.batches(SEED, f"batches/{TASKS[t]}", ROWS["train"], (step + 1) * BATCH)[-BATCH:]
     whole, _ = oracle.stored("train", t, rows)
-    parts = [resized_crop(one, *box, [SIDE, SIDE], InterpolationMode.BICUBIC, antialias=True)
-             for one, box in zip(whole, boxes(TASKS[t], step), strict=True)]
+    parts = [resized_crop(image, *box, [SIDE, SIDE], InterpolationMode.BICUBIC, antialias=True)
+             for image, box in zip(whole, boxes(TASKS[t], step), strict=True)]
     return oracle.normalised(t, torch.stack(parts))
 
 

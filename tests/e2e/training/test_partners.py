@@ -29,17 +29,17 @@ def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("form", ["squared", "norm"])
 def test_the_penalty_is_on_the_partner_alone(experiment: Path, tmp_path: Path, form: str) -> None:
     """The first step's, of the linear task vectors themselves, in plain PyTorch and float64."""
-    own = "finetune.tau_jp_continue"
-    measure(experiment, tmp_path / "run", "--set", f"{own}.penalty_form={form}",
-            "--set", f"{own}.penalty_tasks=partner")
+    section = "finetune.tau_jp_continue"
+    measure(experiment, tmp_path / "run", "--set", f"{section}.penalty_form={form}",
+            "--set", f"{section}.penalty_tasks=partner")
     oracle = Oracle(tmp_path / "run")
-    found = oracle.results["training/tau_jp_continue/penalty"]
+    penalty = oracle.results["training/tau_jp_continue/penalty"]
     for t, other in enumerate(PARTNER):
         rows = draws.batches(SEED, f"penalty/{TASKS[t]}/{TASKS[other]}", ROWS["train"], POINTS)
         x, _ = oracle.sample("train", other, rows)
         norms = oracle.tangent(oracle.tau("linear", t), x, other)[1].norm(dim=1)
         expected = norms.mean() if form == "norm" else norms.square().mean()
-        assert found[t, 0] == pytest.approx(WEIGHT * float(expected), rel=1e-4)
+        assert penalty[t, 0] == pytest.approx(WEIGHT * float(expected), rel=1e-4)
     trace = oracle.results["continuation/tau_jp_continue"]
     assert list(trace["step"]) == [0, 10, 20, STEPS]  # each ten steps, and the end
     before, after = trace["tau_jp"][0], trace["tau_jp"][-1]

@@ -162,14 +162,14 @@ def test_numbers_of_low_rank_are_found_again(adapters: Path) -> None:
 ])
 def test_wrong_adapters(world: World, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
     settings = ['finetune.regimes=["lora"]', *settings]
-    arguments = [word for one in settings for word in ("--set", one)]
+    arguments = [word for setting in settings for word in ("--set", setting)]
     complaint(run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *arguments), *expected)
 
 
 def test_methods_of_whole_matrices_beside_adapters(world: World, tmp_path: Path) -> None:
     """They are refused where adapters are merged, not where adapters are only trained."""
     settings = ('finetune.regimes=["standard", "lora"]', 'merging.methods=["tsv_m"]', 'merging.regimes=["standard"]')
-    arguments = [word for one in settings for word in ("--set", one)]
+    arguments = [word for setting in settings for word in ("--set", setting)]
     done = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", "--dry-run", *arguments)
     assert done.returncode == 0, done.stderr
 
@@ -181,7 +181,7 @@ def test_methods_of_whole_matrices_beside_adapters(world: World, tmp_path: Path)
     (["finetune.epochs=1", 'finetune.regimes=["linear", "tau_jp_continue"]'], ["finetune.epochs", "as many steps"]),
 ])
 def test_wrong_epochs(world: World, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
-    arguments = [word for one in settings for word in ("--set", one)]
+    arguments = [word for setting in settings for word in ("--set", setting)]
     complaint(run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *arguments), *expected)
 
 
@@ -203,8 +203,8 @@ def test_the_tau_jp_penalty(request: pytest.FixtureRequest, regime: str, form: s
     the norms."""
     norm = form == "norm, mean"
     oracle, t = Oracle(request.getfixturevalue("as_the_code" if norm else "papers_folder")), 1
-    told = oracle.results[f"training/{regime}"].attrs
-    assert f"{told['penalty_form']}, {told['penalty_others']}" == form and told["penalty_weight"] == WEIGHT
+    attrs = oracle.results[f"training/{regime}"].attrs
+    assert f"{attrs['penalty_form']}, {attrs['penalty_others']}" == form and attrs["penalty_weight"] == WEIGHT
     names = list(CLASSES)
     others = [u for u in range(len(names)) if u != t]
     rows = {u: order(f"penalty/{TASKS[t]}/{names[u]}", STEPS * PENALISED) for u in others}

@@ -281,7 +281,7 @@ void measure_batch_statistics(const Data& data, store::TensorFile& out, bool of_
   if (of_ranks) batch.sum_over_ranks = [](at::Tensor&) {};
   const std::string name = of_ranks ? "batch_statistics_of_ranks/" : "batch_statistics/";
   const auto loss = [&](const std::vector<at::Tensor>& p) {
-    batch.found.clear();
+    batch.moments.clear();
     const auto h =
         autodiff::batch_norm(autodiff::convolve(data("x"), p[0], 1, 1, 0), p[1], p[2], {}, {}, 1e-3, &batch);
     return loss_of(autodiff::mean_places(autodiff::activate(h, Activation::gelu)));
@@ -290,8 +290,8 @@ void measure_batch_statistics(const Data& data, store::TensorFile& out, bool of_
   const auto gradient = autodiff::gradient(layout, loss, theta);
   out.tensors[name + "loss"] = at::full({1}, gradient.value, at::kDouble);
   out.tensors[name + "gradient"] = gradient.gradient;
-  out.tensors[name + "mean"] = batch.found.at(0).detach().clone();
-  out.tensors[name + "variance"] = batch.found.at(1).detach().clone();
+  out.tensors[name + "mean"] = batch.moments.at(0).detach().clone();
+  out.tensors[name + "variance"] = batch.moments.at(1).detach().clone();
 }
 
 }  // namespace

@@ -44,14 +44,14 @@ TEST(Linearity, MatchesTheDefinitionsOnWholeFeatures) {
     for (const double alpha : {0.25, 0.5, 0.75, 1.0, -0.4}) {
       const auto v = alpha * f.first + (1 - alpha) * f.second;
       f.mixed = v + 0.1 * distance * at::randn({6, 40}, at::kDouble);
-      const auto found = of(f, alpha);
-      expect_close(found.cosine, cosine(f.mixed, v), 1e-13);
-      expect_close(found.coefficient, coefficient(f.mixed, v), 1e-13);
-      expect_close(found.baseline, cosine(f.first, f.second), 1e-13);
-      expect_close(found.centred_cosine, cosine(f.mixed - f.start, v - f.start), 1e-9);
-      expect_close(found.centred_coefficient, coefficient(f.mixed - f.start, v - f.start), 1e-9);
-      expect_close(found.centred_baseline, cosine(f.first - f.start, f.second - f.start), 1e-9);
-      expect_close(found.error, (f.mixed - v).norm(2, 1) / (f.first - f.second).norm(2, 1), 1e-9);
+      const auto measures = of(f, alpha);
+      expect_close(measures.cosine, cosine(f.mixed, v), 1e-13);
+      expect_close(measures.coefficient, coefficient(f.mixed, v), 1e-13);
+      expect_close(measures.baseline, cosine(f.first, f.second), 1e-13);
+      expect_close(measures.centred_cosine, cosine(f.mixed - f.start, v - f.start), 1e-9);
+      expect_close(measures.centred_coefficient, coefficient(f.mixed - f.start, v - f.start), 1e-9);
+      expect_close(measures.centred_baseline, cosine(f.first - f.start, f.second - f.start), 1e-9);
+      expect_close(measures.error, (f.mixed - v).norm(2, 1) / (f.first - f.second).norm(2, 1), 1e-9);
     }
   }
 }
@@ -64,13 +64,13 @@ TEST(Linearity, OfAnAverageMatchesTheDefinitionsOnWholeFeatures) {
     const auto v = models.mean(1), u = v + 0.1 * at::randn({6, 40}, at::kDouble);
     const auto a = models - start.unsqueeze(1), c = u - start;
     const auto rows = at::stack({a.mean(1), c, start}, 1);
-    const auto own =
+    const auto products =
         at::stack({a.square().sum(-1), (a * start.unsqueeze(1)).sum(-1), (a * c.unsqueeze(1)).sum(-1)}, -1);
-    const auto found = metrics::average_linearity(own, metrics::inner_products(rows, rows));
-    expect_close(found.cosine, cosine(u, v), 1e-12);
-    expect_close(found.coefficient, coefficient(u, v), 1e-12);
-    expect_close(found.centred_cosine, cosine(c, v - start), 1e-12);
-    expect_close(found.centred_coefficient, coefficient(c, v - start), 1e-12);
+    const auto measures = metrics::average_linearity(products, metrics::inner_products(rows, rows));
+    expect_close(measures.cosine, cosine(u, v), 1e-12);
+    expect_close(measures.coefficient, coefficient(u, v), 1e-12);
+    expect_close(measures.centred_cosine, cosine(c, v - start), 1e-12);
+    expect_close(measures.centred_coefficient, coefficient(c, v - start), 1e-12);
     auto base = at::zeros({6}, at::kDouble), centred = base.clone(), squares = base.clone();
     for (std::int64_t i = 0; i < k; ++i) {
       base += cosine(u, models.select(1, i)) / k;
@@ -78,13 +78,13 @@ TEST(Linearity, OfAnAverageMatchesTheDefinitionsOnWholeFeatures) {
       for (std::int64_t j = 0; j < i; ++j)
         squares += (models.select(1, i) - models.select(1, j)).square().sum(1);
     }
-    expect_close(found.baseline, base, 1e-12);
-    expect_close(found.centred_baseline, centred, 1e-12);
-    expect_close(found.error, (u - v).norm(2, 1) / (squares * 2.0 / (k * (k - 1))).sqrt(), 1e-10);
+    expect_close(measures.baseline, base, 1e-12);
+    expect_close(measures.centred_baseline, centred, 1e-12);
+    expect_close(measures.error, (u - v).norm(2, 1) / (squares * 2.0 / (k * (k - 1))).sqrt(), 1e-10);
     if (k > 2) continue;  // of two what linearity() says, but for the baselines
     const auto pair = of({models.select(1, 0), models.select(1, 1), start, u}, 0.5);
-    expect_close(found.error, pair.error, 1e-10);
-    expect_close(found.centred_coefficient, pair.centred_coefficient, 1e-12);
+    expect_close(measures.error, pair.error, 1e-10);
+    expect_close(measures.centred_coefficient, pair.centred_coefficient, 1e-12);
   }
   const auto whole = at::zeros({2, 3, 3}, at::kDouble);
   EXPECT_THROW(metrics::average_linearity(at::zeros({2, 1, 3}, at::kDouble), whole), std::invalid_argument);
@@ -109,10 +109,11 @@ TEST(Linearity, ExactLinearity) {
   at::manual_seed(6);
   Features f{at::randn({3, 10}), at::randn({3, 10}), at::randn({3, 10}), {}};
   f.mixed = 0.25 * f.first + 0.75 * f.second;
-  const auto found = of(f, 0.25);
-  for (const auto& one : {found.cosine, found.coefficient, found.centred_cosine, found.centred_coefficient})
-    expect_close(one, at::ones({3}, at::kDouble), 1e-6);
-  expect_close(found.error, at::zeros({3}, at::kDouble), 1e-6);
+  const auto measures = of(f, 0.25);
+  for (const auto& measure :
+       {measures.cosine, measures.coefficient, measures.centred_cosine, measures.centred_coefficient})
+    expect_close(measure, at::ones({3}, at::kDouble), 1e-6);
+  expect_close(measures.error, at::zeros({3}, at::kDouble), 1e-6);
   f.first = f.second = f.mixed = f.start;  // nothing was changed: an angle to nothing is none
   EXPECT_TRUE(of(f, 0.25).centred_cosine.isnan().all().item<bool>());
   EXPECT_TRUE(of(f, 0.25).error.isnan().all().item<bool>());
@@ -121,15 +122,15 @@ TEST(Linearity, ExactLinearity) {
 TEST(Linearity, SummaryOfSortedValues) {
   at::manual_seed(7);
   const auto values = at::randn({3, 2, 10}, at::kDouble);
-  const auto found = metrics::summary(values);
-  ASSERT_EQ(found.sizes(), at::IntArrayRef({3, 2, 5}));
-  expect_close(found.select(-1, 0), values.mean(-1), 1e-14);
-  expect_close(found.select(-1, 1), values.std(-1, /*unbiased=*/true), 1e-14);
+  const auto summary = metrics::summary(values);
+  ASSERT_EQ(summary.sizes(), at::IntArrayRef({3, 2, 5}));
+  expect_close(summary.select(-1, 0), values.mean(-1), 1e-14);
+  expect_close(summary.select(-1, 1), values.std(-1, /*unbiased=*/true), 1e-14);
   for (int k = 1; k <= 3; ++k)
-    expect_close(found.select(-1, k + 1), at::quantile(values, 0.25 * k, -1), 1e-14);
-  const auto one = metrics::summary(at::full({1}, 3.0, at::kDouble));
-  EXPECT_EQ(one[3].item<double>(), 3);
-  EXPECT_TRUE(std::isnan(one[1].item<double>()));
+    expect_close(summary.select(-1, k + 1), at::quantile(values, 0.25 * k, -1), 1e-14);
+  const auto single = metrics::summary(at::full({1}, 3.0, at::kDouble));
+  EXPECT_EQ(single[3].item<double>(), 3);
+  EXPECT_TRUE(std::isnan(single[1].item<double>()));
   EXPECT_TRUE(metrics::summary(at::tensor({1.0, std::nan(""), 2.0}, at::kDouble)).isnan().all().item<bool>());
   EXPECT_THROW(metrics::summary(at::empty({2, 0}, at::kDouble)), std::invalid_argument);
 }

@@ -73,26 +73,26 @@ TEST(Metrics, BitsArePackedFromTheHighestDown) {
 }
 
 TEST(Metrics, ChosenRowHasTheLargestMeanOfAccuracyOverOwn) {
-  const auto own = at::tensor({0.5, 0.8, 0.0}, at::kDouble);  // the third counts as 0, whatever it is
+  const auto single = at::tensor({0.5, 0.8, 0.0}, at::kDouble);  // the third counts as 0, whatever it is
   // 0.5 + 1 of 2; 1 + 0.5; equal to the one before; 0.4 + 0.5 though its plain mean is the largest.
   const auto accuracy =
       at::tensor({0.25, 0.8, 0.1, 0.5, 0.4, 0.3, 0.5, 0.4, 0.9, 0.2, 0.4, 1.0}, at::kDouble).view({4, 3});
-  EXPECT_EQ(metrics::chosen_row(accuracy, own), 0);
-  EXPECT_EQ(metrics::chosen_row(accuracy.slice(0, 1), own), 0);
-  EXPECT_EQ(metrics::chosen_row(accuracy.flip(0), own), 1);
-  EXPECT_DOUBLE_EQ(number(metrics::normalised_accuracy(accuracy, own)[0]), 0.5);
-  EXPECT_THROW(metrics::chosen_row(accuracy[0], own), std::invalid_argument);
-  EXPECT_THROW(metrics::chosen_row(accuracy.narrow(0, 0, 0), own), std::invalid_argument);
+  EXPECT_EQ(metrics::chosen_row(accuracy, single), 0);
+  EXPECT_EQ(metrics::chosen_row(accuracy.slice(0, 1), single), 0);
+  EXPECT_EQ(metrics::chosen_row(accuracy.flip(0), single), 1);
+  EXPECT_DOUBLE_EQ(number(metrics::normalised_accuracy(accuracy, single)[0]), 0.5);
+  EXPECT_THROW(metrics::chosen_row(accuracy[0], single), std::invalid_argument);
+  EXPECT_THROW(metrics::chosen_row(accuracy.narrow(0, 0, 0), single), std::invalid_argument);
 }
 
 TEST(Metrics, TasksWithoutAnAccuracyDoNotCount) {
   const double none = std::nan("");
-  const auto own = at::tensor({0.5, 0.8, 0.0}, at::kDouble);
+  const auto single = at::tensor({0.5, 0.8, 0.0}, at::kDouble);
   const auto accuracy = at::tensor({0.25, none, none, 0.3, none, none}, at::kDouble).view({2, 3});
-  EXPECT_DOUBLE_EQ(number(metrics::normalised_accuracy(accuracy, own)[0]), 0.5);
-  EXPECT_EQ(metrics::chosen_row(accuracy, own), 1);
+  EXPECT_DOUBLE_EQ(number(metrics::normalised_accuracy(accuracy, single)[0]), 0.5);
+  EXPECT_EQ(metrics::chosen_row(accuracy, single), 1);
   EXPECT_DOUBLE_EQ(number(metrics::mean_accuracy(accuracy)[1]), 0.3);
-  EXPECT_DOUBLE_EQ(number(metrics::mean_accuracy(own)), 1.3 / 3);
+  EXPECT_DOUBLE_EQ(number(metrics::mean_accuracy(single)), 1.3 / 3);
 }
 
 TEST(Metrics, MajorityIsTheMostFrequentLabelsShare) {

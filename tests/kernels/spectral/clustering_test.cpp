@@ -63,17 +63,17 @@ std::vector<double> jacobi(const at::Tensor& matrix) {
 TEST(Clustering, EigenvaluesOfBothLaplacians) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     const auto m = blocks({0, 0, 1, 1, 1, 2, 2}, 0.4, -0.05, 0.1, seed);
-    const auto found = spectral::laplacian_eigenvalues(m);
+    const auto eigenvalues = spectral::laplacian_eigenvalues(m);
     const auto w = m.abs().fill_diagonal_(0);
     auto normalised = at::eye(7, at::kDouble);
     for (int i = 0; i < 7; ++i)
       for (int j = 0; j < 7; ++j) normalised[i][j] -= w[i][j] / (w[i].sum() * w[j].sum()).sqrt();
     const auto plain = jacobi(at::diag(w.sum(1)) - w), scaled = jacobi(normalised);
     for (std::int64_t i = 0; i < 7; ++i) {
-      EXPECT_NEAR(found.unnormalised[i].item<double>(), plain[static_cast<std::size_t>(i)], 1e-10);
-      EXPECT_NEAR(found.normalised[i].item<double>(), scaled[static_cast<std::size_t>(i)], 1e-10);
+      EXPECT_NEAR(eigenvalues.unnormalised[i].item<double>(), plain[static_cast<std::size_t>(i)], 1e-10);
+      EXPECT_NEAR(eigenvalues.normalised[i].item<double>(), scaled[static_cast<std::size_t>(i)], 1e-10);
     }
-    EXPECT_NEAR(found.unnormalised[0].item<double>(), 0, 1e-12);
+    EXPECT_NEAR(eigenvalues.unnormalised[0].item<double>(), 0, 1e-12);
   }
 }
 
@@ -135,9 +135,9 @@ TEST(Clustering, IsTheBestOfAllPartitions) {
       double best = std::numeric_limits<double>::infinity();
       Labels labels(8);
       each_partition(labels, 0, 0, k, [&] { best = std::min(best, objective(rows, labels, k)); });
-      const auto found = spectral::spectral_partition(m, k, seed);
-      EXPECT_NEAR(objective(rows, found, k), best, 1e-9) << "k = " << k;
-      EXPECT_EQ(found, spectral::in_order(found));
+      const auto partition = spectral::spectral_partition(m, k, seed);
+      EXPECT_NEAR(objective(rows, partition, k), best, 1e-9) << "k = " << k;
+      EXPECT_EQ(partition, spectral::in_order(partition));
     }
   }
 }
@@ -145,8 +145,8 @@ TEST(Clustering, IsTheBestOfAllPartitions) {
 TEST(Clustering, TasksThatResembleNoneAreTheirOwn) {
   auto m = at::eye(4, at::kDouble);
   m[0][1] = m[1][0] = 0.5;
-  const auto found = spectral::laplacian_eigenvalues(m);
-  EXPECT_TRUE(at::isfinite(found.normalised).all().item<bool>());
+  const auto eigenvalues = spectral::laplacian_eigenvalues(m);
+  EXPECT_TRUE(at::isfinite(eigenvalues.normalised).all().item<bool>());
   EXPECT_EQ(spectral::spectral_partition(m, 4, 0), (Labels{0, 1, 2, 3}));
   EXPECT_EQ(spectral::spectral_partition(m, 1, 0), (Labels{0, 0, 0, 0}));
 }

@@ -271,8 +271,8 @@ TEST(Lanczos, StartsNearAVector) {
   // The random half of the start finds what lies across the vector.
   auto across = at::zeros({n}, at::kDouble);
   across[1] = 1;
-  const auto found = spectral::lanczos(apply, values, options, across);
-  EXPECT_NEAR(found.value, 100, 1e-3);
+  const auto from_across = spectral::lanczos(apply, values, options, across);
+  EXPECT_NEAR(from_across.value, 100, 1e-3);
 
   const auto zero = spectral::lanczos(apply, values, options, at::zeros({n}, at::kDouble));
   EXPECT_EQ(zero.value, without.value);

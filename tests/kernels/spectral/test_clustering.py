@@ -76,11 +76,11 @@ def test_clusters_of_clusters_at_every_k_that_tells_them_apart() -> None:
     level = sum((place[:, None] >> shift == place >> shift).astype(float) * size for shift, size in
                 ((0, 0.0), (1, 0.4), (2, 0.08), (3, 0.01)))
     np.fill_diagonal(level, 1)
-    found = clustered(level)[0]
+    labels = clustered(level)[0]
     for k in (1, 2, 4, 8):
         theirs = SpectralClustering(k, affinity="precomputed", n_init=20, random_state=0).fit_predict(weights(level))
-        assert adjusted_rand_score(found[k - 1], theirs) == 1
-        assert len(np.unique(found[k - 1])) == k
+        assert adjusted_rand_score(labels[k - 1], theirs) == 1
+        assert len(np.unique(labels[k - 1])) == k
 
 
 @pytest.mark.parametrize(("sizes", "shared"), [([2, 2, 2, 2], 0.3), ([3, 1, 2, 2], 0.2), ([5, 4, 3], 0.15),
@@ -88,9 +88,9 @@ def test_clusters_of_clusters_at_every_k_that_tells_them_apart() -> None:
 def test_every_k_against_k_means_of_the_same_rows(sizes: list[int], shared: float) -> None:
     """The cosines are such as vectors of tasks have; where the sum of squares is the same, the partition is too."""
     similarity = cosines(sizes, shared)
-    found, _ = clustered(similarity)
+    labels, _ = clustered(similarity)
     for k in range(1, len(similarity) + 1):
-        points, ours = rows(similarity, k), found[k - 1]
+        points, ours = rows(similarity, k), labels[k - 1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # scikit-learn's, of points that are alike
             theirs = KMeans(k, n_init=200, random_state=0).fit(points)

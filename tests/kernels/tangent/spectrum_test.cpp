@@ -82,10 +82,10 @@ double disturbance(const at::Tensor& kernel, const at::Tensor& y) {
   double most = 0;
   std::vector<at::Tensor> f;
   for (const auto begin : {std::int64_t{0}, half}) {
-    const auto own = kernel.narrow(0, begin, half).narrow(1, begin, half);
-    const auto ridge = 1e-8 * own.diagonal().mean() * at::eye(half, at::kDouble);
+    const auto block = kernel.narrow(0, begin, half).narrow(1, begin, half);
+    const auto ridge = 1e-8 * block.diagonal().mean() * at::eye(half, at::kDouble);
     f.push_back(
-        at::mv(kernel.narrow(1, begin, half), at::linalg_solve(own + ridge, y.narrow(0, begin, half))));
+        at::mv(kernel.narrow(1, begin, half), at::linalg_solve(block + ridge, y.narrow(0, begin, half))));
   }
   for (const std::size_t t : {0U, 1U}) {
     const auto begin = t == 0 ? 0 : half;

@@ -52,16 +52,16 @@ at::Tensor out_for(const Problem& p) {
 
 TEST(Combine, AtenIsTheSumInDouble) {
   const Problem p = problem(3, 5, 70001, at::kFloat);
-  at::Tensor found = out_for(p), expected = p.theta0.to(at::kDouble).expand({3, -1}).clone();
-  detail::combine_aten(p.theta0, p.tau, p.alpha, found);
+  at::Tensor combined = out_for(p), expected = p.theta0.to(at::kDouble).expand({3, -1}).clone();
+  detail::combine_aten(p.theta0, p.tau, p.alpha, combined);
   for (std::int64_t k = 0; k < 3; ++k)
     for (std::int64_t t = 0; t < 5; ++t)
       expected[k] += p.alpha[k][t].to(at::kDouble) * p.tau[static_cast<std::size_t>(t)].to(at::kDouble);
-  EXPECT_LE((found - expected).abs().max().item<double>(), 1e-5);
-  detail::combine_aten(p.theta0, p.tau, at::zeros({3, 5}), found);
-  EXPECT_TRUE(at::equal(found, p.theta0.expand({3, -1})));
-  detail::combine_aten(p.theta0, {}, at::zeros({3, 0}), found);
-  EXPECT_TRUE(at::equal(found, p.theta0.expand({3, -1})));
+  EXPECT_LE((combined - expected).abs().max().item<double>(), 1e-5);
+  detail::combine_aten(p.theta0, p.tau, at::zeros({3, 5}), combined);
+  EXPECT_TRUE(at::equal(combined, p.theta0.expand({3, -1})));
+  detail::combine_aten(p.theta0, {}, at::zeros({3, 0}), combined);
+  EXPECT_TRUE(at::equal(combined, p.theta0.expand({3, -1})));
 }
 
 TEST(InnerProducts, AreThoseOfEachPair) {
@@ -69,12 +69,12 @@ TEST(InnerProducts, AreThoseOfEachPair) {
   for (const std::int64_t length : {0, 1, 5000, (1 << 22) + 3}) {
     const auto a = at::randn({length}), b = at::randn({length}), c = at::randn({length});
     const std::vector<at::Tensor> vectors = {b, c, a};
-    for (const auto& found : {inner_products(a, vectors), detail::inner_products_aten(a, vectors)}) {
-      ASSERT_EQ(found.sizes(), at::IntArrayRef({3}));
-      ASSERT_EQ(found.scalar_type(), at::kDouble);
+    for (const auto& products : {inner_products(a, vectors), detail::inner_products_aten(a, vectors)}) {
+      ASSERT_EQ(products.sizes(), at::IntArrayRef({3}));
+      ASSERT_EQ(products.scalar_type(), at::kDouble);
       for (std::int64_t t = 0; t < 3; ++t) {
         const auto& vector = vectors[static_cast<std::size_t>(t)];
-        EXPECT_NEAR(found[t].item<double>(), inner_product(a, vector),
+        EXPECT_NEAR(products[t].item<double>(), inner_product(a, vector),
                     1e-11 * static_cast<double>(length));
       }
     }

@@ -29,8 +29,8 @@ TEST(Compare, IsWhatOperationsInDoubleSay) {
       const auto coarse = [&] { return at::randn({n}).mul(2).round().div(4).to(type); };
       const auto a = coarse(), b = coarse();
       for (const auto& start : {at::Tensor(), coarse(), at::randn({n}).to(type)}) {
-        const auto own = start.defined() ? start.to(at::kFloat) : at::zeros({n});
-        const auto x = (a.to(at::kFloat) - own), y = (b.to(at::kFloat) - own), d = y - x;
+        const auto base = start.defined() ? start.to(at::kFloat) : at::zeros({n});
+        const auto x = (a.to(at::kFloat) - base), y = (b.to(at::kFloat) - base), d = y - x;
         const auto sum = [](const at::Tensor& u, const at::Tensor& v) {
           return u.to(at::kDouble).mul(v.to(at::kDouble)).sum().item<double>();
         };
@@ -39,7 +39,7 @@ TEST(Compare, IsWhatOperationsInDoubleSay) {
         EXPECT_NEAR(result.aa, sum(x, x), near * sum(x, x));
         EXPECT_NEAR(result.ad, sum(x, d), near * (1 + sum(x, x) + sum(d, d)));
         EXPECT_NEAR(result.dd, sum(d, d), near * sum(d, d));
-        EXPECT_NEAR(result.base, sum(own, own), near * sum(own, own));
+        EXPECT_NEAR(result.base, sum(base, base), near * sum(base, base));
         EXPECT_EQ(result.largest, d.abs().max().item<float>());
         EXPECT_EQ(result.equal, d.eq(0).sum().item<std::int64_t>());
         EXPECT_EQ(result.opposed, at::sign(x).mul(at::sign(y)).lt(0).sum().item<std::int64_t>());

@@ -92,8 +92,8 @@ TEST(Gram, ValueDoesNotDependOnTheOtherVectors) {
     const at::Tensor all = gram(vectors);
     for (std::size_t i = 0; i < 9; ++i) {
       for (std::size_t j = 0; j < 9; ++j) {
-        const double one = taugrid::weights::inner_product(vectors[i], vectors[j]);
-        EXPECT_EQ(one, all[i][j].item<double>()) << i << ", " << j;
+        const double alone = taugrid::weights::inner_product(vectors[i], vectors[j]);
+        EXPECT_EQ(alone, all[i][j].item<double>()) << i << ", " << j;
       }
     }
   }

@@ -49,10 +49,10 @@ void expect_as_sorted(const Numbers& x, std::int64_t k) {
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
   const float value = sorted[static_cast<std::size_t>(k - 1)];
   for (const std::int64_t stretch : {7, 100'000}) {
-    const auto found = kth_of(tensor(x), k, stretch);
-    EXPECT_EQ(found.value(), value) << "k=" << k;
-    EXPECT_EQ(found.above(), std::count_if(sorted.begin(), sorted.end(), [&](float y) { return y > value; }));
-    EXPECT_EQ(found.equal(), std::count(sorted.begin(), sorted.end(), value));
+    const auto kth = kth_of(tensor(x), k, stretch);
+    EXPECT_EQ(kth.value(), value) << "k=" << k;
+    EXPECT_EQ(kth.above(), std::count_if(sorted.begin(), sorted.end(), [&](float y) { return y > value; }));
+    EXPECT_EQ(kth.equal(), std::count(sorted.begin(), sorted.end(), value));
   }
 }
 
@@ -292,13 +292,13 @@ TEST(Merge, IsItsDefinition) {
             rule.outliers.push_back({0.375F, 2000 - 300 * t});
           auto out = at::empty({2500});
           const auto count = weights::merge(rule, 100, {tau}, out);
-          const auto found = numbers(out);
+          const auto merged_numbers = numbers(out);
           std::int64_t nonzero = 0;
           for (std::int64_t i = 0; i < 2500; ++i) {
             Numbers column;
             for (const auto& x : tau) column.push_back(x.const_data_ptr<float>()[i]);
             const auto expected = merged(rule, 100 + i, column);
-            ASSERT_NEAR(found[static_cast<std::size_t>(i)], expected, 1e-6)
+            ASSERT_NEAR(merged_numbers[static_cast<std::size_t>(i)], expected, 1e-6)
                 << "T=" << tasks << " vote " << static_cast<int>(vote) << " place " << i;
             nonzero += expected != 0 ? 1 : 0;
           }
@@ -342,13 +342,13 @@ TEST(Merge, NamesThePartThatHasAllUndecidedPlaces) {
   const MergeRule rule{.weight = {1, 1}, .vote = MergeRule::Vote::nobody};
   EXPECT_EQ(weights::merge(rule, begin, {std::vector{x, y}}, out).part.range.count, 0);
   for (const std::int64_t place : {30'000, 52'345, 99'999}) y[place] = -x[place];
-  const auto found = weights::merge(rule, begin, {std::vector{x, y}}, out);
-  EXPECT_EQ(found.undecided, 3);
-  const auto range = found.part.range;
+  const auto count = weights::merge(rule, begin, {std::vector{x, y}}, out);
+  EXPECT_EQ(count.undecided, 3);
+  const auto range = count.part.range;
   EXPECT_LE(range.begin, begin + 30'000);
   EXPECT_GT(range.begin, begin + 20'000);
   EXPECT_EQ(range.end(), begin + n);
-  EXPECT_EQ(found.part.nonzero,
+  EXPECT_EQ(count.part.nonzero,
             at::count_nonzero(out.narrow(0, range.begin - begin, range.count)).item<std::int64_t>());
 }
 
@@ -387,11 +387,11 @@ TEST(Merge, DropsBeforeItTrims) {
 TEST(Merge, RefusesWhatDoesNotFit) {
   MergeRule rule{.weight = {1, 1}};
   auto out = at::empty({3});
-  const std::vector<at::Tensor> one = {at::zeros({3})}, longer = {at::zeros({3}), at::zeros({4})};
-  EXPECT_THROW(weights::merge(rule, 0, {one}, out), std::invalid_argument);
+  const std::vector<at::Tensor> single = {at::zeros({3})}, longer = {at::zeros({3}), at::zeros({4})};
+  EXPECT_THROW(weights::merge(rule, 0, {single}, out), std::invalid_argument);
   EXPECT_THROW(weights::merge(rule, 0, {longer}, out), std::invalid_argument);
   auto wide = at::empty({3}, at::kDouble);
-  EXPECT_THROW(weights::merge({.weight = {1}}, 0, {one}, wide), std::invalid_argument);
+  EXPECT_THROW(weights::merge({.weight = {1}}, 0, {single}, wide), std::invalid_argument);
 }
 
 }  // namespace

@@ -44,12 +44,12 @@ bool stays(std::uint64_t seed, std::uint64_t t, std::uint64_t place, double dens
 TEST(Drop, DrawsAsEver) {
   constexpr std::int64_t n = 4000;
   const auto ones = at::ones({n});
-  auto found = at::empty_like(ones);
+  auto dropped = at::empty_like(ones);
   for (const std::int64_t begin : {std::int64_t{0}, std::int64_t{4099}, (std::int64_t{1} << 32) - 1998}) {
     for (const double density : {0.001, 0.1, 0.5, 0.996, 1.0}) {
-      weights::drop({11, density}, 3, begin, ones, found);
+      weights::drop({11, density}, 3, begin, ones, dropped);
       for (std::int64_t i = 0; i < n; ++i)
-        ASSERT_EQ(found[i].item<float>() == 1, stays(11, 3, static_cast<std::uint64_t>(begin + i), density))
+        ASSERT_EQ(dropped[i].item<float>() == 1, stays(11, 3, static_cast<std::uint64_t>(begin + i), density))
             << density << " at " << begin + i;
     }
   }
@@ -84,16 +84,16 @@ TEST(Merge, IsThatOfOneNumberAfterAnother) {
     for (const auto& rule : rules(count)) {
       for (const std::int64_t begin : {0, 3}) {
         auto whole = at::full({n}, std::nanf("")), single = at::empty({n});
-        const auto found = weights::merge(rule, begin, {tau}, whole);
+        const auto counted = weights::merge(rule, begin, {tau}, whole);
         std::int64_t nonzero = 0;
         for (std::int64_t i = 0; i < n; ++i) {
-          std::vector<at::Tensor> one;
-          for (const auto& x : tau) one.push_back(x.narrow(0, i, 1));
+          std::vector<at::Tensor> column;
+          for (const auto& x : tau) column.push_back(x.narrow(0, i, 1));
           auto out = single.narrow(0, i, 1);
-          nonzero += weights::merge(rule, begin + i, {one}, out).nonzero;
+          nonzero += weights::merge(rule, begin + i, {column}, out).nonzero;
         }
         EXPECT_TRUE(at::equal(whole, single)) << "rule " << number << " of " << count << " from " << begin;
-        EXPECT_EQ(found.nonzero, nonzero) << "rule " << number << " of " << count;
+        EXPECT_EQ(counted.nonzero, nonzero) << "rule " << number << " of " << count;
       }
       ++number;
     }
@@ -113,10 +113,10 @@ TEST(Merge, OfModelsIsThatOfTheirDifferences) {
       std::size_t number = 0;
       for (const auto& rule : rules(count)) {
         for (const std::int64_t begin : {0, 3, 4000}) {
-          auto found = at::empty({n}), expected = at::empty({n});
-          const auto counted = weights::merge(rule, begin, {theta, start}, found);
+          auto of_models = at::empty({n}), expected = at::empty({n});
+          const auto counted = weights::merge(rule, begin, {theta, start}, of_models);
           const auto of_tau = weights::merge(rule, begin, {tau}, expected);
-          EXPECT_TRUE(at::equal(found, expected)) << "rule " << number << ", " << n << " of " << count;
+          EXPECT_TRUE(at::equal(of_models, expected)) << "rule " << number << ", " << n << " of " << count;
           EXPECT_EQ(counted.nonzero, of_tau.nonzero) << "rule " << number << ", " << n << " of " << count;
           EXPECT_TRUE(counted.finite);
         }

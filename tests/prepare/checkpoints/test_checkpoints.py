@@ -249,20 +249,20 @@ def test_unwanted_heads_are_not_read(tmp_path, capsys):
     assert "head_ImageNet" in refused(tmp_path, tmp_path / "cars", capsys, "--only", "cars", *more)
 
 
-def told(name: str, width: int) -> tuple[object, ...]:
+def facts_of(name: str, width: int) -> tuple[object, ...]:
     hints = vit.Hints().learn(pickles.Contents({}, words={"model_name": name}))
     facts = hints.told(width)
     return facts[vit.HEADS][0], facts[vit.ACTIVATION][0], facts[vit.ACTIVATION][1] != vit.ASSUMED
 
 
 def test_name_tells_heads_and_activation():
-    assert told("ViT-B-32", 768) == told("ViT-B/16", 768) == (12, "quick_gelu", True)
-    assert told("ViT-L-14", 1024) == told("ViT-L-14-336", 1024) == (16, "quick_gelu", True)
-    assert told("ViT-bigG-14__pretrained__laion2b_s39b_b160k", 1664) == (16, "gelu", True)
-    assert told("ViT-B-32__init__", 768) == (12, "gelu", True)
-    assert told("ViT-B-32-quickgelu__pretrained__laion400m_e32", 768) == (12, "quick_gelu", True)
+    assert facts_of("ViT-B-32", 768) == facts_of("ViT-B/16", 768) == (12, "quick_gelu", True)
+    assert facts_of("ViT-L-14", 1024) == facts_of("ViT-L-14-336", 1024) == (16, "quick_gelu", True)
+    assert facts_of("ViT-bigG-14__pretrained__laion2b_s39b_b160k", 1664) == (16, "gelu", True)
+    assert facts_of("ViT-B-32__init__", 768) == (12, "gelu", True)
+    assert facts_of("ViT-B-32-quickgelu__pretrained__laion400m_e32", 768) == (12, "quick_gelu", True)
     for name, width in (("ViT-B-32", 1024), ("ViT-B-32\nx", 768), ("RN50", 768), ("", 768)):
-        assert told(name, width) == (vit.HEADS_OF_WIDTH[width], "quick_gelu", False), name
+        assert facts_of(name, width) == (vit.HEADS_OF_WIDTH[width], "quick_gelu", False), name
 
 
 def test_better_tellers_come_first():

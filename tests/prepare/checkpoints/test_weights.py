@@ -42,8 +42,8 @@ def test_a_pickle_becomes_safetensors(tmp_path: Path, legacy: bool) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "config.json", "model.safetensors", "vocab.txt"
     ]  # fmt: skip
-    found = load_file(tmp_path / "out/model.safetensors")
-    assert found.keys() == held.keys() and all(torch.equal(found[name], held[name]) for name in held)
+    stored = load_file(tmp_path / "out/model.safetensors")
+    assert stored.keys() == held.keys() and all(torch.equal(stored[name], held[name]) for name in held)
     read = BertForMaskedLM.from_pretrained(tmp_path / "out").state_dict()
     assert all(torch.equal(read[name], held[name]) for name in held)
 
@@ -56,8 +56,8 @@ def test_parts_become_one_file(tmp_path: Path) -> None:
         torch.save({name: x for name, x in held.items() if files[name] == file}, tmp_path / "a" / file)
     (tmp_path / "a/pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": files}))
     assert converted(tmp_path / "a", tmp_path / "out") == 0
-    found = load_file(tmp_path / "out/model.safetensors")
-    assert found.keys() == held.keys() and all(torch.equal(found[name], held[name]) for name in held)
+    stored = load_file(tmp_path / "out/model.safetensors")
+    assert stored.keys() == held.keys() and all(torch.equal(stored[name], held[name]) for name in held)
 
 
 class Harm:

@@ -321,10 +321,10 @@ def test_the_default_comes_out_of_its_archive(
     monkeypatch.setattr(decoder, "declared", lambda: table)
 
     def texts(_folder: Path, _task: dict[str, Any]) -> Texts:
-        made = Texts()
+        reviews = Texts()
         for row in range(2400):
-            made.add(f"the film {row} was {WORDS[row % 20]}", "positive" if row % 2 else "negative", str(row))
-        return made
+            reviews.add(f"the film {row} was {WORDS[row % 20]}", "positive" if row % 2 else "negative", str(row))
+        return reviews
 
     monkeypatch.setitem(language.SOURCES, "vader", texts)
     call = ["decoder", "--packages", str(packages), "--out", str(out)]

@@ -36,24 +36,24 @@ ODD = (*NUMBERS, "", "x", "\x00", "\ud800", "../..", "[MASK]", [], [[]], {}, {"t
 def places(value: Any) -> list[tuple[Any, Any]]:
     """(container, key) of every value inside."""
     keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    found = []
+    slots = []
     for key in keys:
-        found += [(value, key), *places(value[key])]
-    return found
+        slots += [(value, key), *places(value[key])]
+    return slots
 
 
 def reshaped(content: bytes, dice: random.Random) -> bytes:
     """JSON with some values put in another's place, or left out."""
     value = json.loads(content)
     for _ in range(dice.randint(1, 3)):
-        found = places(value)
-        if not found:
+        slots = places(value)
+        if not slots:
             break
-        container, key = dice.choice(found)
+        container, key = dice.choice(slots)
         if dice.random() < 0.2:
             del container[key]
         else:
-            other = dice.choice(ODD) if dice.random() < 0.7 else dice.choice(found)[1]
+            other = dice.choice(ODD) if dice.random() < 0.7 else dice.choice(slots)[1]
             container[key] = copy.deepcopy(other)
     return json.dumps(value).encode()
 

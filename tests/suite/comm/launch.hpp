@@ -26,14 +26,14 @@ struct Ended {
 
   /// Lines of stderr that start with `prefix`.
   std::vector<std::string> lines(const std::string& prefix = "taugrid:") const {
-    std::vector<std::string> found;
+    std::vector<std::string> matching;
     std::istringstream in(err);
     for (std::string line; std::getline(in, line);) {
       if (line.rfind(prefix, 0) == 0) {
-        found.push_back(line);
+        matching.push_back(line);
       }
     }
-    return found;
+    return matching;
   }
 };
 

@@ -311,9 +311,9 @@ TEST_F(ConfigTest, RefusesWrongValuesByLine) {
       {[](auto& s) { s.required_integer("gone", a_key); },
        {"e.toml:1: s.gone: missing; expected an integer"}},
   };
-  for (const Case& one : cases) {
+  for (const Case& test_case : cases) {
     auto section = load(text).section("s", a_section);
-    expect_contains(message([&] { one.read(section); }), one.parts);
+    expect_contains(message([&] { test_case.read(section); }), test_case.parts);
   }
 }
 

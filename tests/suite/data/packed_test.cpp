@@ -233,11 +233,11 @@ TEST(Packed, RefusesWrongTasksByName) {
       {[](auto& f) { f.strings.erase("/class_names"), f.tensors["/class_names"] = at::ones({3}); },
        "/class_names: expected a list of strings"},
   };
-  for (const Case& one : images) {
+  for (const Case& test_case : images) {
     PackedFile file = image_task();
-    one.spoil(file);
+    test_case.spoil(file);
     file.write(scratch / "t.h5");
-    expect_contains(message_of([&] { read_task(scratch / "t.h5"); }), one.expected);
+    expect_contains(message_of([&] { read_task(scratch / "t.h5"); }), test_case.expected);
   }
   const std::vector<Case> texts = {
       {[](auto& f) { f.tensors.erase("/test/lengths"); }, "/test/lengths: missing"},
@@ -298,11 +298,11 @@ TEST(Packed, RefusesWrongTasksByName) {
        },
        "/test/mask: leads to token 7 and /train/mask to token 5; expected the same mask"},
   };
-  for (const Case& one : texts) {
+  for (const Case& test_case : texts) {
     PackedFile file = text_task();
-    one.spoil(file);
+    test_case.spoil(file);
     file.write(scratch / "t.h5");
-    expect_contains(message_of([&] { read_task(scratch / "t.h5"); }), one.expected);
+    expect_contains(message_of([&] { read_task(scratch / "t.h5"); }), test_case.expected);
   }
 }
 
@@ -353,7 +353,7 @@ void put_one_text_often(const std::filesystem::path& path, std::size_t length, h
   const std::string text(length, 'x');
   const char* once = text.c_str();
   std::array<hsize_t, 1> first = {0};
-  const hsize_t one = 1;
+  const hsize_t single_row = 1;
   std::string image;  // of the reference in the file: written once, then repeated by its bytes
   {
     const auto file = store::own(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
@@ -365,8 +365,8 @@ void put_one_text_often(const std::filesystem::path& path, std::size_t length, h
     H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
     const auto data = store::own(
         H5Dcreate2(file, "/class_names", type, space, H5P_DEFAULT, creation, H5P_DEFAULT), "create");
-    const auto part = store::own(H5Screate_simple(1, &one, nullptr), "space");
-    H5Sselect_hyperslab(space, H5S_SELECT_SET, first.data(), nullptr, &one, nullptr);
+    const auto part = store::own(H5Screate_simple(1, &single_row, nullptr), "space");
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, first.data(), nullptr, &single_row, nullptr);
     H5Dwrite(data, type, part, space, H5P_DEFAULT, &once);
     first[0] = H5Dget_offset(data);
   }

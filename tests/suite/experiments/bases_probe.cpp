@@ -20,7 +20,7 @@ namespace {
 std::vector<std::int64_t> labels_in(const std::string& text) {
   std::vector<std::int64_t> labels;
   std::istringstream in(text);
-  for (std::string one; std::getline(in, one, ',');) labels.push_back(std::stoll(one));
+  for (std::string label; std::getline(in, label, ',');) labels.push_back(std::stoll(label));
   return labels;
 }
 

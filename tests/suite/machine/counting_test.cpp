@@ -29,9 +29,9 @@ class Counting : public ::testing::Test {
       fs::create_directories(sys / "cray/pm_counters");
       write_bytes(sys / "cray/pm_counters/energy", "4000 J 1700000000000000 us\n");
     }
-    machine::EnergyPlaces found;
-    found.sys = sys / "";
-    return found;
+    machine::EnergyPlaces stand_in;
+    stand_in.sys = sys / "";
+    return stand_in;
   }
 
   comm::Runtime runtime{argc, argv};

@@ -44,22 +44,22 @@ struct Made {
 };
 Made make(const Elementwise& method, const std::vector<at::Tensor>& vectors) {
   const comm::Communicator world(MPI_COMM_WORLD);
-  Made made{at::full({length}, 9.0), {}};
-  made.merged = method.merge(held(vectors), {1, 1}, merging::Sink(made.tau), merging::Team(world));
-  return made;
+  Made outcome{at::full({length}, 9.0), {}};
+  outcome.merged = method.merge(held(vectors), {1, 1}, merging::Sink(outcome.tau), merging::Team(world));
+  return outcome;
 }
 
 /// A merge with the majority's sign has what one has that is told the sign.
-void expect_as_told(Elementwise method, const std::vector<at::Tensor>& vectors, MergeRule::Vote told,
+void expect_as_told(Elementwise method, const std::vector<at::Tensor>& vectors, MergeRule::Vote vote,
                     double most_passes) {
-  method.rule.vote = told;
+  method.rule.vote = vote;
   const auto expected = make(method, vectors);
   method.rule.vote = MergeRule::Vote::positive;
   method.majority = true;
-  const auto found = make(method, vectors);
-  EXPECT_TRUE(at::equal(found.tau, expected.tau));
-  EXPECT_EQ(found.merged.density, expected.merged.density);
-  EXPECT_LE(found.merged.passes, expected.merged.passes + most_passes);
+  const auto by_majority = make(method, vectors);
+  EXPECT_TRUE(at::equal(by_majority.tau, expected.tau));
+  EXPECT_EQ(by_majority.merged.density, expected.merged.density);
+  EXPECT_LE(by_majority.merged.passes, expected.merged.passes + most_passes);
 }
 
 const std::vector<std::int64_t> few = {5, 4095, 4096, 700'000, border - 1, border, 2'200'000, length - 1};

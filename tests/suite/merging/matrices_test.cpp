@@ -56,10 +56,10 @@ MergedMatrices merged_matrices(const merging::VectorMethod& method, const mergin
   std::vector<at::Tensor> vectors;
   for (int t = 0; t < 3; ++t) vectors.push_back(at::randn({numbers}));
   const merging::HeldVectors held(tensors_of_all_kinds(), vectors, at::zeros({numbers}));
-  MergedMatrices made{at::full({numbers}, 9.0), {}, 0};
-  made.merged = method.merge(held, {1, 0.5, 2}, merging::Sink(made.tau), team);
-  made.visited = held.visited();
-  return made;
+  MergedMatrices matrices{at::full({numbers}, 9.0), {}, 0};
+  matrices.merged = method.merge(held, {1, 0.5, 2}, merging::Sink(matrices.tau), team);
+  matrices.visited = held.visited();
+  return matrices;
 }
 
 TEST(MethodsOnMatrices, OfATeamMakeWhatOneRankMakes) {
@@ -105,21 +105,21 @@ TEST(FactorsOfMatrices, AreThoseOfAnSvd) {
       const auto matrix = matrix_of(m, n, values);
       const auto [u, s, vh] = merging::thin_svd(matrix);
       for (const bool low_rank : {false, true}) {
-        const auto [left, found, right] = merging::leading({1, {}, low_rank}, matrix, 4);
-        EXPECT_LT((found - s.narrow(0, 0, 4)).abs().max().item<double>(), 1e-12);
-        EXPECT_LT(
-            (at::mm(left * found, right) - at::mm(u.narrow(1, 0, 4) * s.narrow(0, 0, 4), vh.narrow(0, 0, 4)))
-                .abs()
-                .max()
-                .item<double>(),
-            1e-9);
+        const auto [left, singular, right] = merging::leading({1, {}, low_rank}, matrix, 4);
+        EXPECT_LT((singular - s.narrow(0, 0, 4)).abs().max().item<double>(), 1e-12);
+        EXPECT_LT((at::mm(left * singular, right) -
+                   at::mm(u.narrow(1, 0, 4) * s.narrow(0, 0, 4), vh.narrow(0, 0, 4)))
+                      .abs()
+                      .max()
+                      .item<double>(),
+                  1e-9);
         EXPECT_LT(std::max(skew(left), skew(right.t())), 1e-8);
       }
       if (values.size(0) < 12) continue;  // of a lower rank nothing determines all directions, nor the factor
       // All of them: those that fall furthest have no Gram matrix that is exact enough.
-      const auto [left, found, right] = merging::leading({1, {}, false}, matrix, 12);
-      EXPECT_LT((found - s).abs().max().item<double>(), 1e-10);
-      EXPECT_LT((at::mm(left * found, right) - matrix).abs().max().item<double>(), 1e-8);
+      const auto [left, singular, right] = merging::leading({1, {}, false}, matrix, 12);
+      EXPECT_LT((singular - s).abs().max().item<double>(), 1e-10);
+      EXPECT_LT((at::mm(left * singular, right) - matrix).abs().max().item<double>(), 1e-8);
       EXPECT_LT(std::max(skew(left), skew(right.t())), 1e-8);
       const auto [factor, all] = merging::polar(matrix);
       EXPECT_LT((std::get<0>(all.sort()) - std::get<0>(s.sort())).abs().max().item<double>(), 1e-8);

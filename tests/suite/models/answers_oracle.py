@@ -48,16 +48,17 @@ def loss_of(world: Answering, p: Parameters, wanted: Tensor) -> Tensor:
 
 def scores(world: Answering, p: Parameters, rows: slice = slice(None)) -> Tensor:
     """[n, classes]: of one label at a time, its tokens' log-probabilities added up."""
-    found = []
+    columns = []
     for sequence in SEQUENCES:
         wanted = torch.tensor([sequence]).expand(len(world.ids[rows]), -1)
         log_p = log_softmax(world.answered(p, wanted, rows), 2)
-        found.append(sum(log_p[:, i, token] for i, token in enumerate(sequence)))
-    return torch.stack(found, 1)
+        columns.append(sum(log_p[:, i, token] for i, token in enumerate(sequence)))
+    return torch.stack(columns, 1)
 
 
 def given() -> Parameters:
-    return {"sequences": packed(SEQUENCES, 0), "sequence_lengths": torch.tensor([len(one) for one in SEQUENCES]),
+    return {"sequences": packed(SEQUENCES, 0),
+            "sequence_lengths": torch.tensor([len(sequence) for sequence in SEQUENCES]),
             "labels": LABELS, "scale": torch.ones(1, dtype=torch.double)}
 
 
@@ -73,8 +74,8 @@ def assert_sequences_agree(world: Answering) -> Parameters:
     assert_derivatives_agree(world, out, tau, targets(LABELS))
 
     def jacobian(i: int) -> Tensor:
-        found = jacrev(lambda p: scores(world, p, slice(i, i + 1))[0])(theta)
-        return torch.cat([v.flatten(1) for v in found.values()], 1)
+        derivatives = jacrev(lambda p: scores(world, p, slice(i, i + 1))[0])(theta)
+        return torch.cat([v.flatten(1) for v in derivatives.values()], 1)
 
     rows = torch.stack([jacobian(i) for i in range(len(world.ids))])
     assert relative(out["per_sample_norm"], rows.sum(1).norm(dim=1)) < 1e-10

@@ -166,13 +166,13 @@ int probe(int argc, char** argv) {
     out.tensors["gram"] = tangent::ntk_gram(layout, logits, theta, {0, 1}, {0, n});
     out.tensors["gram_factors"] = tangent::ntk_gram(layout, logits, theta, {0, 1}, {1, n - 1}, 64);
     if (encoder.mixes_in_training()) {  // as in training: by the batch's own statistics
-      autodiff::BatchStatistics found;
-      given.statistics = &found;
+      autodiff::BatchStatistics of_batch;
+      given.statistics = &of_batch;
       const auto trained = autodiff::gradient(layout, loss, theta);
       out.tensors["training_loss"] = at::full({1}, trained.value);
       scatter(layout, out, "training_gradient.", trained.gradient);
-      for (std::size_t i = 0; i < found.found.size(); ++i)
-        out.tensors["found." + encoder.buffers().parameters()[i].name] = found.found[i].detach().clone();
+      for (std::size_t i = 0; i < of_batch.moments.size(); ++i)
+        out.tensors["found." + encoder.buffers().parameters()[i].name] = of_batch.moments[i].detach().clone();
     }
   }
   store::write_safetensors(argv[3], out);

@@ -69,10 +69,10 @@ TEST(Encoder, APartNeedsTheBlocksOfItsStageAlone) {
     for (const auto reach : {Reach::read, Reach::whole}) {
       at::Tensor h;
       for (int part = 0; part <= encoder->stages() + 1; ++part) {
-        Blocks<at::Tensor> own(theta.size());
-        for (std::size_t i = 0; i < own.size(); ++i)
-          if (encoder->layout().blocks()[i].stage == part) own[i] = theta[i];
-        h = encoder->part(part, own, std::move(h), given, reach);
+        Blocks<at::Tensor> of_part(theta.size());
+        for (std::size_t i = 0; i < of_part.size(); ++i)
+          if (encoder->layout().blocks()[i].stage == part) of_part[i] = theta[i];
+        h = encoder->part(part, of_part, std::move(h), given, reach);
       }
       const auto whole = reach == Reach::read
                              ? encoder->encode(theta, given)
@@ -184,9 +184,9 @@ TEST(NtkGram, IsTheProductOfWholeGradientsForAllRowsAnyRowsAndLittleMemory) {
   };
   for (const std::int64_t workspace : {std::int64_t{1} << 27, std::int64_t{1}}) {
     for (const Range rows : {Range{0, 11}, Range{3, 7}, Range{10, 1}}) {
-      const auto found = tangent::ntk_gram(layout, logits, theta, which, rows, workspace);
+      const auto gram = tangent::ntk_gram(layout, logits, theta, which, rows, workspace);
       const auto part = expected.narrow(1, rows.begin, rows.count);
-      EXPECT_LT((found - part).abs().max().item<double>(), 1e-12 * expected.abs().max().item<double>())
+      EXPECT_LT((gram - part).abs().max().item<double>(), 1e-12 * expected.abs().max().item<double>())
           << workspace << " " << rows.begin;
     }
   }
@@ -247,9 +247,9 @@ TEST(SecondDerivative, OfTrainedBlocksAloneIsThatPartOfTheWhole) {
   const auto outputs = [&](const std::vector<autodiff::Recorded>& p) {
     return encoder->encode(p, pictures(pixels));
   };
-  const auto found =
+  const auto gram =
       tangent::ntk_gram(layout, outputs, theta, {1}, {0, 2}, tangent::ntk_workspace, trained)[0];
-  EXPECT_LT((found - expected).abs().max().item<double>(), 1e-12 * expected.abs().max().item<double>());
+  EXPECT_LT((gram - expected).abs().max().item<double>(), 1e-12 * expected.abs().max().item<double>());
 }
 
 // The table's gradient of the lookup names some rows, that of the product all: one alone, both, by buckets.

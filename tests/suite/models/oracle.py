@@ -41,8 +41,8 @@ def assert_products_agree(out: Parameters, theta: Parameters, tau: Parameters,
 
     def jacobian(i: int) -> Tensor:
         """The Jacobian for one sample alone [classes, P]."""
-        found = jacrev(lambda p: logits(p, slice(i, i + 1))[0])(theta)
-        return torch.cat([v.flatten(1) for v in found.values()], 1)
+        derivatives = jacrev(lambda p: logits(p, slice(i, i + 1))[0])(theta)
+        return torch.cat([v.flatten(1) for v in derivatives.values()], 1)
 
     rows = torch.stack([jacobian(i) for i in range(len(labels))])  # [n, classes, P]
     assert relative(out["per_sample_norm"], rows.sum(1).norm(dim=1)) < 1e-10

@@ -20,12 +20,12 @@ __all__ = ["all_in_double"]
 class Answers(World):
     def answered(self, p: dict[str, Tensor], wanted: Tensor, rows: slice = slice(None)) -> Tensor:
         """A text at a time, without padding: its tokens, and the answer's but for the last one."""
-        found = []
+        of_texts = []
         for text, length, answer in zip(self.ids[rows], self.lengths[rows], wanted, strict=True):
             line = torch.cat([text[:length], answer[:-1].clamp_min(0)])
             logits = functional_call(self.model, p, (), {"input_ids": line[None], "use_cache": False}).logits
-            found.append(logits[0, int(length) - 1 :])
-        return torch.stack(found)
+            of_texts.append(logits[0, int(length) - 1 :])
+        return torch.stack(of_texts)
 
 
 @pytest.mark.parametrize("name", ["llama", "llama_with_as_many_heads_and_wide_ones", "yarn_with_a_factor", "mistral",

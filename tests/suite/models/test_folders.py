@@ -353,10 +353,10 @@ def test_what_the_library_reads_is_read(name: str, tmp_path: Path) -> None:
     given, of = load_file(tmp_path / "in.safetensors"), KINDS[kind]
     model = of.maker.from_pretrained(tmp_path, dtype=torch.float32).eval()
     theirs = dict(model.named_parameters())
-    found = load_file(tmp_path / "ours/model.safetensors")
-    assert len(found) > 10
-    alike = [key for key in found if key in theirs]
-    assert all(torch.equal(found[key], theirs[key]) for key in alike)
+    ours = load_file(tmp_path / "ours/model.safetensors")
+    assert len(ours) > 10
+    alike = [key for key in ours if key in theirs]
+    assert all(torch.equal(ours[key], theirs[key]) for key in alike)
     with torch.no_grad():
         expected = of.features(model, given)
     encoded = load_file(tmp_path / "out.safetensors")["encoded"]

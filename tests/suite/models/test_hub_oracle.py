@@ -62,12 +62,12 @@ KINDS = {
 
 
 class World:
-    def __init__(self, name: str, own: bool, folder: Path) -> None:
+    def __init__(self, name: str, with_head: bool, folder: Path) -> None:
         torch.manual_seed(3)
-        self.kind, self.own, self.folder = KINDS[name], own, folder
-        self.made = self.kind.whole if own else self.kind.alone
+        self.kind, self.with_head, self.folder = KINDS[name], with_head, folder
+        self.maker = self.kind.whole if with_head else self.kind.alone
         config = self.kind.config(**self.kind.shape, num_labels=5)
-        model = self.made(config)
+        model = self.maker(config)
         with torch.no_grad():  # away from the initial zeros and ones
             for p in model.parameters():
                 p.add_((0.1 if p.ndim == 1 else 0.05) * torch.randn_like(p))
@@ -81,22 +81,22 @@ class World:
         self.head, self.bias = torch.randn(3, 24, dtype=torch.double), torch.randn(3, dtype=torch.double)
 
     def loaded(self, name: str) -> torch.nn.Module:
-        more = {"add_pooling_layer": False} if self.made is ViTModel else {}
-        return self.made.from_pretrained(self.folder / name, **self.kind.loading, **more).double().eval()
+        more = {"add_pooling_layer": False} if self.maker is ViTModel else {}
+        return self.maker.from_pretrained(self.folder / name, **self.kind.loading, **more).double().eval()
 
     def features(self, p: dict[str, Tensor], x: Tensor) -> Tensor:
         part = self.kind.part
         inner = {k.removeprefix(f"{part}."): v for k, v in p.items() if not k.startswith("classifier")}
-        tower = getattr(self.model, part) if self.own else self.model
+        tower = getattr(self.model, part) if self.with_head else self.model
         return self.kind.features(functional_call(tower, inner, (), {"pixel_values": x}))
 
     def output(self, p: dict[str, Tensor], x: Tensor) -> Tensor:
         z = self.features(p, x)
-        return z @ p["classifier.weight"][WORDS].T + p["classifier.bias"][WORDS] if self.own else z
+        return z @ p["classifier.weight"][WORDS].T + p["classifier.bias"][WORDS] if self.with_head else z
 
     def logits(self, p: dict[str, Tensor], x: Tensor) -> Tensor:
         z = self.output(p, x)
-        return z if self.own else z @ self.head.T + self.bias
+        return z if self.with_head else z @ self.head.T + self.bias
 
     def names(self) -> dict[str, str]:
         """transformers' name of each parameter in memory: its name in the file, by equal numbers."""
@@ -105,7 +105,7 @@ class World:
 
     def measured(self, tau: dict[str, Tensor]) -> dict[str, Tensor]:
         names = self.names()
-        readout = {"words": WORDS} if self.own else {"head": self.head, "bias": self.bias}
+        readout = {"words": WORDS} if self.with_head else {"head": self.head, "bias": self.bias}
         inputs = {"pixels": self.pixels, "labels": self.labels, "scale": torch.ones(1, dtype=torch.double), **readout,
                   **{f"tau.{names[k]}": v for k, v in tau.items()}}
         save_file({k: v.contiguous() for k, v in inputs.items()}, self.folder / "in.safetensors")
@@ -114,10 +114,10 @@ class World:
         return load_file(self.folder / "out.safetensors")
 
 
-@pytest.mark.parametrize(("name", "own"), [("vit", True), ("vit", False), ("convnext", True), ("convnext", False),
-                                           ("convnext_of_odd_sides", False)])
-def test_every_quantity_agrees_and_the_folder_comes_back(name: str, own: bool, tmp_path: Path) -> None:
-    world = World(name, own, tmp_path)
+@pytest.mark.parametrize(("name", "with_head"), [("vit", True), ("vit", False), ("convnext", True), ("convnext", False),
+                                                 ("convnext_of_odd_sides", False)])
+def test_every_quantity_agrees_and_the_folder_comes_back(name: str, with_head: bool, tmp_path: Path) -> None:
+    world = World(name, with_head, tmp_path)
     tau = {k: 0.05 * torch.randn_like(v) for k, v in world.theta.items()}
     names, out, x, theta = world.names(), world.measured(tau), world.pixels, world.theta
 
@@ -131,7 +131,7 @@ def test_every_quantity_agrees_and_the_folder_comes_back(name: str, own: bool, t
     assert relative(out["jvp"], jvp(lambda p: world.output(p, x), (theta,), (tau,))[1]) < 1e-6
     assert relative(flat(out, "gradient."), flat(grad(loss)(theta))) < 1e-6
     assert relative(flat(out, "hvp."), flat(jvp(grad(loss), (theta,), (tau,))[1])) < 1e-6
-    each = vmap(jacrev(lambda p, one: world.logits(p, one[None])[0]), (None, 0))(theta, x)
+    each = vmap(jacrev(lambda p, image: world.logits(p, image[None])[0]), (None, 0))(theta, x)
     rows = torch.cat([v.flatten(2) for v in each.values()], 2)  # [n, classes, P]
     assert relative(out["per_sample_norm"], rows.sum(1).norm(dim=1)) < 1e-6
     assert relative(flat(out, "per_sample_sum."), rows.sum((0, 1))) < 1e-6
@@ -141,8 +141,8 @@ def test_every_quantity_agrees_and_the_folder_comes_back(name: str, own: bool, t
     kept = {k: v for k, v in world.stored.items() if not k.startswith("pooler")}
     assert after.keys() == kept.keys()
     assert all(v.numpy().tobytes() == after[k].numpy().tobytes() for k, v in kept.items())
-    told = [json.loads((tmp_path / name / "config.json").read_text()) for name in ("theirs", "ours")]
-    assert told[0] == told[1]
+    configs = [json.loads((tmp_path / name / "config.json").read_text()) for name in ("theirs", "ours")]
+    assert configs[0] == configs[1]
     again = {k: v for k, v in world.loaded("ours").named_parameters() if k in theta}
     assert all(torch.equal(again[k], v) for k, v in theta.items())
 

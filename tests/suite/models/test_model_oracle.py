@@ -96,10 +96,10 @@ def test_products_agree_with_torch_func(tmp_path: Path) -> None:
         assert relative(ours, torch.cat([oracle[k].flatten() for k in theta])) < 2e-5
     assert abs(float(out["loss"]) - float(loss(theta))) < 1e-5 * float(loss(theta))
 
-    def one(p: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    def logits_of(p: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         return logits(p, x[None])[0]
 
-    jacobian = torch.func.vmap(jacrev(one), (None, 0))(theta, pixels.double())
+    jacobian = torch.func.vmap(jacrev(logits_of), (None, 0))(theta, pixels.double())
     flat = torch.cat([v.flatten(2) for v in jacobian.values()], 2)  # [n, classes, P]
     assert relative(out["per_sample_norm"], flat.sum(1).norm(dim=1)) < 1e-5
     summed = torch.cat([out["per_sample_sum." + k].flatten() for k in theta])

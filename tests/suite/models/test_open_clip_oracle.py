@@ -118,7 +118,7 @@ def test_every_quantity_agrees_and_the_tower_comes_back(vision: dict, tmp_path: 
     assert same(out["jvp"], jvp(lambda p: world.features(p, x), (theta,), (tau,))[1])
     assert same(flat(out, "gradient."), flat(grad(loss)(theta)))
     assert same(flat(out, "hvp."), flat(jvp(grad(loss), (theta,), (tau,))[1]))
-    each = vmap(jacrev(lambda p, one: world.logits(p, one[None])[0]), (None, 0))(theta, x)
+    each = vmap(jacrev(lambda p, image: world.logits(p, image[None])[0]), (None, 0))(theta, x)
     rows = torch.cat([each[name].flatten(2) for name in names], 2)  # [n, classes, P]
     assert same(out["per_sample_norm"], rows.sum(1).norm(dim=1))
     assert same(flat(out, "per_sample_sum."), rows.sum((0, 1)))

@@ -129,7 +129,7 @@ def test_every_quantity_agrees(world: World) -> None:
     assert abs(float(out["loss"]) - float(world.loss(theta))) < 1e-6 * float(world.loss(theta))
     assert relative(world.flat(out, "gradient."), world.flat(grad(world.loss)(theta))) < 1e-10
     assert relative(world.flat(out, "hvp."), world.flat(jvp(grad(world.loss), (theta,), (tau,))[1])) < 1e-10
-    each = vmap(jacrev(lambda p, one: world.logits(p, one[None])[0]), (None, 0))(theta, x)
+    each = vmap(jacrev(lambda p, image: world.logits(p, image[None])[0]), (None, 0))(theta, x)
     rows = torch.cat([v.flatten(2) for v in each.values()], 2)  # [n, classes, P]
     assert relative(out["per_sample_norm"], rows.sum(1).norm(dim=1)) < 1e-10
     assert relative(world.flat(out, "per_sample_sum."), rows.sum((0, 1))) < 1e-10
@@ -163,8 +163,8 @@ def test_the_folder_comes_back_as_it_was(world: World) -> None:
     kept = {k: v for k, v in before.items() if not k.endswith("num_batches_tracked")}
     assert after.keys() == kept.keys()
     assert all(v.numpy().tobytes() == after[k].numpy().tobytes() for k, v in kept.items())
-    told = [json.loads((world.folder / name / "config.json").read_text()) for name in ("theirs", "ours")]
-    assert told[0] == told[1]
+    configs = [json.loads((world.folder / name / "config.json").read_text()) for name in ("theirs", "ours")]
+    assert configs[0] == configs[1]
 
 
 def test_torchvision_resnet18_loads_both_ways(tmp_path: Path) -> None:

@@ -72,8 +72,8 @@ class World:
         whole.save_pretrained(folder / "theirs")
         if switches.as_on_the_hub:
             path = folder / "theirs" / "config.json"
-            told = json.loads(path.read_text()) | {"tie_word_embeddings": False}
-            path.write_text(json.dumps({k: v for k, v in told.items() if k != "scale_decoder_outputs"}))
+            config = json.loads(path.read_text()) | {"tie_word_embeddings": False}
+            path.write_text(json.dumps({k: v for k, v in config.items() if k != "scale_decoder_outputs"}))
         self.model = self.loaded("theirs")
         self.theta = {k: v.detach() for k, v in self.model.named_parameters()}
         self.lengths = torch.tensor([6, 3, MOST, 1, 9]) if switches.padded else torch.full((5,), MOST)
@@ -142,8 +142,8 @@ def test_what_stands_behind_a_prompt_is_never_read(tmp_path: Path) -> None:
 def test_what_is_no_such_model_is_refused_in_one_line(tmp_path: Path, change: dict, named: str) -> None:
     world = World(CASES["t5"], tmp_path)
     path = tmp_path / "theirs" / "config.json"
-    told = json.loads(path.read_text()) | change
-    path.write_text(json.dumps({k: v for k, v in told.items() if v is not None}))
+    config = json.loads(path.read_text()) | change
+    path.write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
     save_file({"ids": world.ids, "lengths": world.lengths}, tmp_path / "in.safetensors")
     done = subprocess.run([PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
                           capture_output=True, text=True, check=False)

@@ -143,9 +143,9 @@ def test_every_quantity_agrees_and_the_folder_comes_back(world: World) -> None:
 
     def jacobian(i: int) -> Tensor:
         """The Jacobian for one text alone [classes, P]: samples do not mix."""
-        one = [part[i : i + 1] for part in (world.ids, world.types, world.used)]
-        found = jacrev(lambda p: world.logits(world.encode(p, *one))[0])(world.theta)
-        return torch.cat([v.flatten(1) for v in found.values()], 1)
+        inputs = [part[i : i + 1] for part in (world.ids, world.types, world.used)]
+        derivatives = jacrev(lambda p: world.logits(world.encode(p, *inputs))[0])(world.theta)
+        return torch.cat([v.flatten(1) for v in derivatives.values()], 1)
 
     rows = torch.stack([jacobian(i) for i in range(len(world.ids))])  # [n, classes, P]
     assert relative(out["per_sample_norm"], rows.sum(1).norm(dim=1)) < 1e-10
@@ -179,11 +179,11 @@ def test_minilm_gives_the_similarities_that_its_card_publishes(tmp_path: Path) -
     tokenizer.no_padding()
     # The three sentences of the sentence-transformers documentation, and its similarities.
     sentences = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
-    found = [encoding.ids for encoding in tokenizer.encode_batch(sentences)]
-    ids = torch.zeros(3, max(map(len, found)), dtype=torch.long)
-    for row, each in enumerate(found):
+    token_ids = [encoding.ids for encoding in tokenizer.encode_batch(sentences)]
+    ids = torch.zeros(3, max(map(len, token_ids)), dtype=torch.long)
+    for row, each in enumerate(token_ids):
         ids[row, : len(each)] = torch.tensor(each)
-    save_file({"ids": ids, "lengths": torch.tensor([len(each) for each in found])}, tmp_path / "in.safetensors")
+    save_file({"ids": ids, "lengths": torch.tensor([len(each) for each in token_ids])}, tmp_path / "in.safetensors")
     subprocess.run([PROBE, minilm.model_folder(), tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
                    check=True)
     unit = torch.nn.functional.normalize(load_file(tmp_path / "out.safetensors")["encoded"], dim=1)

@@ -165,24 +165,24 @@ TEST(Results, BytesFollowFromShapes) {
 
 TEST(Loads, RanksOfAGroupShareTheWorkAndExchangeIt) {
   Subject alone(mini, 1, every_section()), pair(mini, 2, every_section());
-  const auto one = alone.units(), two = pair.units();
-  ASSERT_EQ(one.size(), two.size());
-  for (std::size_t i = 0; i < one.size(); ++i) {
-    if (one[i].key.starts_with("heads/")) {  // of which each rank takes every step
-      const auto &own = one[i].load.work.back(), &each = two[i].load.work.back();
-      EXPECT_EQ(own.kind, "head");
+  const auto whole = alone.units(), halves = pair.units();
+  ASSERT_EQ(whole.size(), halves.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (whole[i].key.starts_with("heads/")) {  // of which each rank takes every step
+      const auto &head = whole[i].load.work.back(), &each = halves[i].load.work.back();
+      EXPECT_EQ(head.kind, "head");
       EXPECT_EQ(each.kind, "head");
-      EXPECT_EQ(each.inputs, own.inputs);
-      EXPECT_EQ(each.calls, own.calls);
-      EXPECT_GT(two[i].load.flops, one[i].load.flops);
+      EXPECT_EQ(each.inputs, head.inputs);
+      EXPECT_EQ(each.calls, head.calls);
+      EXPECT_GT(halves[i].load.flops, whole[i].load.flops);
       continue;
     }
-    EXPECT_NEAR(one[i].load.flops, two[i].load.flops, 0.01 * one[i].load.flops) << one[i].key;
-    if (!one[i].key.starts_with("finetune/")) continue;
-    EXPECT_EQ(two[i].load.work[0].inputs, (one[i].load.work[0].inputs + 1) / 2) << one[i].key;
-    EXPECT_EQ(two[i].load.work[1].kind, schedule::sums_over_ranks);
-    EXPECT_EQ(two[i].load.work[2].kind, schedule::sums_over_ranks);
-    EXPECT_EQ(two[i].load.work[2].calls, 20);  // the losses', a step each
+    EXPECT_NEAR(whole[i].load.flops, halves[i].load.flops, 0.01 * whole[i].load.flops) << whole[i].key;
+    if (!whole[i].key.starts_with("finetune/")) continue;
+    EXPECT_EQ(halves[i].load.work[0].inputs, (whole[i].load.work[0].inputs + 1) / 2) << whole[i].key;
+    EXPECT_EQ(halves[i].load.work[1].kind, schedule::sums_over_ranks);
+    EXPECT_EQ(halves[i].load.work[2].kind, schedule::sums_over_ranks);
+    EXPECT_EQ(halves[i].load.work[2].calls, 20);  // the losses', a step each
   }
 }
 
@@ -233,9 +233,9 @@ TEST_P(MemoryModel, IsWithinAThirdOfWhatTheAllocatorsCount) {
   const auto [work, load] = find(subject, kind);
   const double theta = 4.0 * static_cast<double>(subject.study().model.layout().size());
   const double expected = load.working - persistent * theta;
-  const double found = measured_bytes(work.rehearse(alone(), work.inputs, work.width));
-  EXPECT_LT(std::abs(std::log(expected / found)), std::log(4.0 / 3))
-      << expected / theta << " and " << found / theta << " vectors";
+  const double measured = measured_bytes(work.rehearse(alone(), work.inputs, work.width));
+  EXPECT_LT(std::abs(std::log(expected / measured)), std::log(4.0 / 3))
+      << expected / theta << " and " << measured / theta << " vectors";
 }
 
 INSTANTIATE_TEST_SUITE_P(

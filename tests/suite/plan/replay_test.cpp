@@ -23,20 +23,20 @@ const std::vector<WorkUnit> independent = {unit("a", 3), unit("b", 2), unit("c",
 
 TEST(Replay, TheDearestGoesToTheGroupThatAsksFirst) {
   // a to rank 0, b to rank 1; at 2 c to rank 1; at 3 d to rank 0.
-  const auto found = replay(independent, {3, 2, 2, 1}, apart(2), {});
-  EXPECT_EQ(found.groups, (Groups{{0}, {1}, {1}, {0}}));
-  EXPECT_EQ(found.start, (std::vector<double>{0, 0, 2, 3}));
-  EXPECT_EQ(found.end, (std::vector<double>{3, 2, 4, 4}));
-  EXPECT_EQ(found.seconds, 4);
+  const auto replayed = replay(independent, {3, 2, 2, 1}, apart(2), {});
+  EXPECT_EQ(replayed.groups, (Groups{{0}, {1}, {1}, {0}}));
+  EXPECT_EQ(replayed.start, (std::vector<double>{0, 0, 2, 3}));
+  EXPECT_EQ(replayed.end, (std::vector<double>{3, 2, 4, 4}));
+  EXPECT_EQ(replayed.seconds, 4);
   EXPECT_EQ(replay(independent, {3, 2, 2, 1}, apart(1), {}).seconds, 8);
   EXPECT_EQ(replay(independent, {3, 2, 2, 1}, apart(64), {}).seconds, 3);
 }
 
 TEST(Replay, CostDecidesTheOrderAndSecondsTheClock) {
   // The cheapest unit takes longest, and comes last: 2 + 9 on one of the ranks.
-  const auto found = replay(independent, {3, 2, 2, 9}, apart(2), {});
-  EXPECT_EQ(found.start[3], 3);
-  EXPECT_EQ(found.seconds, 12);
+  const auto replayed = replay(independent, {3, 2, 2, 9}, apart(2), {});
+  EXPECT_EQ(replayed.start[3], 3);
+  EXPECT_EQ(replayed.seconds, 12);
 }
 
 TEST(Replay, UnitsWaitForTheirNeeds) {
@@ -44,10 +44,10 @@ TEST(Replay, UnitsWaitForTheirNeeds) {
   // then.
   const std::vector<WorkUnit> units = {unit("a", 5), unit("b", 4), unit("c", 9, {"a", "b"}),
                                        unit("d", 8, {"a"})};
-  const auto found = replay(units, {5, 4, 2, 3}, apart(2), {});
-  EXPECT_EQ(found.start, (std::vector<double>{0, 0, 5, 5}));
-  EXPECT_EQ(found.groups, (Groups{{0}, {1}, {1}, {0}}));
-  EXPECT_EQ(found.seconds, 8);
+  const auto replayed = replay(units, {5, 4, 2, 3}, apart(2), {});
+  EXPECT_EQ(replayed.start, (std::vector<double>{0, 0, 5, 5}));
+  EXPECT_EQ(replayed.groups, (Groups{{0}, {1}, {1}, {0}}));
+  EXPECT_EQ(replayed.seconds, 8);
   EXPECT_EQ(longest_chain(units, {5, 4, 2, 3}), 8);
 }
 
@@ -60,10 +60,10 @@ TEST(Replay, AUnitThatWantsSeveralGroupsWaitsForThem) {
   // c wants two ranks: it is the dearest from 2 on, and waits for rank 0; d waits behind it.
   std::vector<WorkUnit> units = {unit("a", 3), unit("b", 2), unit("c", 8, {"b"}), unit("d", 1)};
   units[2].ranks = 2;
-  const auto found = replay(units, {3, 2, 8, 1}, apart(2), {});
-  EXPECT_EQ(found.start, (std::vector<double>{0, 0, 3, 7}));
-  EXPECT_EQ(found.groups, (Groups{{0}, {1}, {0, 1}, {0}}));
-  EXPECT_EQ(found.seconds, 8);
+  const auto replayed = replay(units, {3, 2, 8, 1}, apart(2), {});
+  EXPECT_EQ(replayed.start, (std::vector<double>{0, 0, 3, 7}));
+  EXPECT_EQ(replayed.groups, (Groups{{0}, {1}, {0, 1}, {0}}));
+  EXPECT_EQ(replayed.seconds, 8);
   EXPECT_EQ(replay(units, {3, 2, 8, 1}, apart(1), {}).seconds, 14);  // it takes what there is
 }
 
@@ -77,9 +77,9 @@ TEST(Replay, CrowdedRanksAreSlowerWhileTheyAreCrowded) {
   // Both at 1/1.5 of their speed until 1.5; b has one second left, and is alone.
   const std::vector<WorkUnit> units = {unit("a", 1), unit("b", 2)};
   const Host host{2, 1, 1.5};
-  const auto found = replay(units, {1, 2}, {2, 1, 2}, host);
-  EXPECT_DOUBLE_EQ(found.end[0], 1.5);
-  EXPECT_DOUBLE_EQ(found.end[1], 2.5);
+  const auto replayed = replay(units, {1, 2}, {2, 1, 2}, host);
+  EXPECT_DOUBLE_EQ(replayed.end[0], 1.5);
+  EXPECT_DOUBLE_EQ(replayed.end[1], 2.5);
   // On two hosts nobody is crowded.
   EXPECT_DOUBLE_EQ(replay(units, {1, 2}, {2, 1, 1}, host).seconds, 2);
 }

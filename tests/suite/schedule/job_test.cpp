@@ -34,16 +34,16 @@ class Jobs : public ::testing::Test {
 
   // The unit files without the one line that may differ: where and how long.
   std::map<std::string, std::string> units(const std::string& run = "run") const {
-    std::map<std::string, std::string> found;
+    std::map<std::string, std::string> contents;
     for (const auto& entry : fs::directory_iterator(base_ / run / "units")) {
       std::ostringstream text;
       text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
       const auto bytes = text.str();
       std::uint64_t header = 0;
       bytes.copy(reinterpret_cast<char*>(&header), sizeof header);
-      found[entry.path().filename()] = bytes.substr(sizeof header + header);
+      contents[entry.path().filename()] = bytes.substr(sizeof header + header);
     }
-    return found;
+    return contents;
   }
 
   // Whether a unit has begun and saved its state.

@@ -128,12 +128,12 @@ TEST_F(Scheduler, TenThousandFinishedUnitsStartInSeconds) {
   };
   if (world.rank() == 0) read();
   world.barrier("one reads");
-  const double one = runtime.elapsed() - begin - start;
+  const double alone = runtime.elapsed() - begin - start;
   read();
   world.barrier("all read");
   if (world.rank() == 0)
-    std::printf("start %.2f s; headers: one rank %.2f s, all %.2f s\n", start, one,
-                runtime.elapsed() - begin - start - one);
+    std::printf("start %.2f s; headers: one rank %.2f s, all %.2f s\n", start, alone,
+                runtime.elapsed() - begin - start - alone);
   EXPECT_LT(start, 30);
 }
 

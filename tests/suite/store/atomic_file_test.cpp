@@ -76,12 +76,12 @@ TEST(AtomicFile, ReportsAFullDisk) {
 
 TEST(AtomicFile, HasATemporaryNameThatNoOtherHostOrJobHas) {
   const std::filesystem::path path = "folder/" + std::string(240, 'f');
-  const auto one = taugrid::store::temporary_name(path), other = taugrid::store::temporary_name(path);
-  EXPECT_NE(one, other);
+  const auto name = taugrid::store::temporary_name(path), other = taugrid::store::temporary_name(path);
+  EXPECT_NE(name, other);
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
-  expect_contains(one.filename().string(), ".partial." + std::string(host).substr(0, 24) + ".");
-  EXPECT_LE(one.filename().string().size(), 255U);
+  expect_contains(name.filename().string(), ".partial." + std::string(host).substr(0, 24) + ".");
+  EXPECT_LE(name.filename().string().size(), 255U);
 }
 
 TEST(AtomicFile, NewFoldersAreFlushedIntoTheirParents) {

@@ -90,15 +90,16 @@ TEST(MappedTensors, NumbersAreOnThePagesWhereTheyAreAlignedThereAndCopiesElsewhe
     if (!aligned) misalign(path);
     const MappedTensors mapped(path);
     EXPECT_TRUE(at::equal(mapped.tensor("x"), file.tensors["x"]));
-    at::Tensor own, other;
-    const auto some = mapped.numbers("x", 1230, 7, own);
+    at::Tensor copy, other;
+    const auto some = mapped.numbers("x", 1230, 7, copy);
     EXPECT_TRUE(at::equal(some, at::arange(1230, 1237, at::kFloat)));
-    EXPECT_EQ(own.defined() && own.numel() == 7, !aligned);  // a copy has these alone
+    EXPECT_EQ(copy.defined() && copy.numel() == 7, !aligned);  // a copy has these alone
     EXPECT_EQ(some.const_data_ptr() == mapped.numbers("x", 1230, 7, other).const_data_ptr(), aligned);
-    const void* before = own.defined() ? own.const_data_ptr() : nullptr;
-    EXPECT_TRUE(at::equal(mapped.numbers("x", 3, 5, own), at::arange(3, 8, at::kFloat)));
-    EXPECT_EQ(own.defined() ? own.const_data_ptr() : nullptr, before);  // memory that is there is used again
-    EXPECT_TRUE(at::equal(mapped.numbers("x", 3, 9, own), at::arange(3, 12, at::kFloat)));
+    const void* before = copy.defined() ? copy.const_data_ptr() : nullptr;
+    EXPECT_TRUE(at::equal(mapped.numbers("x", 3, 5, copy), at::arange(3, 8, at::kFloat)));
+    // Memory that is there is used again.
+    EXPECT_EQ(copy.defined() ? copy.const_data_ptr() : nullptr, before);
+    EXPECT_TRUE(at::equal(mapped.numbers("x", 3, 9, copy), at::arange(3, 12, at::kFloat)));
     mapped.announce("x", 1230, 7);
   }
 }

@@ -135,9 +135,9 @@ TEST_F(Results, ContentIsWhatTheRanksWrote) {
       }
     }
   }
-  std::int32_t one = 0;
-  file.read("/tau/one", Element::int32, &one, sizeof one);
-  EXPECT_EQ(one, 7);
+  std::int32_t scalar = 0;
+  file.read("/tau/one", Element::int32, &scalar, sizeof scalar);
+  EXPECT_EQ(scalar, 7);
   std::array<double, 2> unmeasured{};
   file.read("/tau/unmeasured", Element::float64, unmeasured.data(), sizeof unmeasured);
   EXPECT_TRUE(std::isnan(unmeasured[0]) && std::isnan(unmeasured[1]));

@@ -93,10 +93,10 @@ TEST(Safetensors, RefusesDamagedHeadersByName) {
        "4 bytes follow the last tensor"},
       {R"({"t":{"dtype":"BOOL","shape":[1],"data_offsets":[0,1]}})", "\x02", "neither 0 nor 1"},
   };
-  for (const Case& one : cases) {
-    write_bytes(scratch / "f", with_header(one.header, one.data, one.header.size()));
+  for (const Case& test_case : cases) {
+    write_bytes(scratch / "f", with_header(test_case.header, test_case.data, test_case.header.size()));
     const auto message = message_of([&] { read_safetensors(scratch / "f"); });
-    expect_contains(message, one.expected);
+    expect_contains(message, test_case.expected);
     expect_contains(message, (scratch / "f").string());
   }
 }
@@ -131,10 +131,10 @@ TEST(Safetensors, SaysWhatOthersLeaveInItsPlace) {
       {with_header("{}", "", 0x0280), "cut short"},
       {with_header("{}", "", '<'), "cut short"},
   };
-  for (const Case& one : cases) {
-    write_bytes(scratch / "f", one.bytes);
-    expect_contains(message_of([&] { read_safetensors(scratch / "f"); }), one.expected);
-    expect_contains(message_of([&] { const MappedTensors mapped(scratch / "f"); }), one.expected);
+  for (const Case& test_case : cases) {
+    write_bytes(scratch / "f", test_case.bytes);
+    expect_contains(message_of([&] { read_safetensors(scratch / "f"); }), test_case.expected);
+    expect_contains(message_of([&] { const MappedTensors mapped(scratch / "f"); }), test_case.expected);
   }
 }
 
@@ -190,11 +190,11 @@ TEST(InputJson, IsBoundedByDepthAndValuesBeforeItTakesMemory) {
       {"{\"a\": " + objects + "{}]}", "more than 1000000 values"},
       {"<html></html>", "HTML"},
   };
-  for (const auto& one : cases) {
-    write_bytes(scratch / "config.json", one.text);
+  for (const auto& test_case : cases) {
+    write_bytes(scratch / "config.json", test_case.text);
     const auto message =
         message_of([&] { static_cast<void>(input_json(scratch / "config.json", "a model")); });
-    expect_contains(message, one.expected);
+    expect_contains(message, test_case.expected);
     expect_contains(message, (scratch / "config.json").string());
     expect_contains(message, "; expected a model");
   }

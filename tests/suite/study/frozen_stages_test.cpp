@@ -75,12 +75,12 @@ TEST_F(Frozen, GiveARowTheSameWhoeverAsksAndWhateverIsKept) {
   const auto all = kept.run(0, data::Split::test, numbers(0, rows), from);
   ASSERT_EQ(all.from, from);
   for (const std::int64_t row : {21, 3, 0, 3}) {
-    const auto one = forgotten.run(0, data::Split::test, numbers(row, 1), from);
-    EXPECT_TRUE(one.hidden.equal(all.narrow(row, 1).hidden)) << row;
+    const auto single = forgotten.run(0, data::Split::test, numbers(row, 1), from);
+    EXPECT_TRUE(single.hidden.equal(all.narrow(row, 1).hidden)) << row;
     const auto given = texts(numbers(row, 1));
     const auto alone =
         model_->encoder().run_to(from - 1, model_->layout().views(model_->theta0()), models::Given{given});
-    EXPECT_TRUE(one.hidden.allclose(alone, 1e-4, 1e-5)) << row;
+    EXPECT_TRUE(single.hidden.allclose(alone, 1e-4, 1e-5)) << row;
   }
 }
 

@@ -83,8 +83,8 @@ const comm::Communicator& world() {
 }
 
 TEST(Points, OfALargeSampleOneBatchIsHeld) {
-  const World made;
-  const auto small = made.study("memory = 1e-6");  // GiB: 179 bytes for samples
+  const World setup;
+  const auto small = setup.study("memory = 1e-6");  // GiB: 179 bytes for samples
   const machine::PeakMemory memory;
   const auto sample = small->samples.of(0, Split::test, rows);
   for (std::int64_t i = 0; i < rows; i += batch) {
@@ -98,8 +98,8 @@ TEST(Points, OfALargeSampleOneBatchIsHeld) {
 }
 
 TEST(Points, PartsAreTheWhole) {
-  const World made;
-  const auto small = made.study("memory = 1e-6"), large = made.study("");
+  const World setup;
+  const auto small = setup.study("memory = 1e-6"), large = setup.study("");
   for (const auto split : {Split::train, Split::test}) {
     const auto ours = small->samples.of(1, split, 123), held = large->samples.of(1, split, 123);
     EXPECT_GT(held.points.bytes(), 0U);
@@ -112,8 +112,8 @@ TEST(Points, PartsAreTheWhole) {
 }
 
 TEST(Points, OutputsAndTangentsAreTheSameBits) {
-  const World made;
-  const auto small = made.study("memory = 1e-6"), large = made.study("");
+  const World setup;
+  const auto small = setup.study("memory = 1e-6"), large = setup.study("");
   const auto tau = at::linspace(-0.1, 0.1, small->model.layout().size());
   at::Tensor outputs[2], tangents[2];
   int k = 0;
@@ -130,8 +130,8 @@ TEST(Points, OutputsAndTangentsAreTheSameBits) {
 
 /// Batches of like lengths: each is padded to the longest of its own, and outputs stand where their texts do.
 TEST(Points, ShorterTextsComeFirst) {
-  const World made(true);
-  const auto small = made.study("memory = 1e-6"), large = made.study("");
+  const World setup(true);
+  const auto small = setup.study("memory = 1e-6"), large = setup.study("");
   at::Tensor outputs[2];
   int k = 0;
   for (const auto* study : {small.get(), large.get()}) {
@@ -157,8 +157,8 @@ TEST(Points, ShorterTextsComeFirst) {
 }
 
 TEST(Points, TheControlHasItsOwnNumber) {
-  const World made;
-  const auto as_tasks = made.study(""), more = made.study("", "control_points = 450");
+  const World setup;
+  const auto as_tasks = setup.study(""), more = setup.study("", "control_points = 450");
   EXPECT_EQ(as_tasks->points(as_tasks->tasks.control()), 200);
   EXPECT_EQ(more->points(more->tasks.control()), 450);
   EXPECT_EQ(more->points(0), 200);

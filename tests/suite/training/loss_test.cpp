@@ -123,9 +123,9 @@ TEST_F(RegimeParts, ShardsOfABatchAddUp) {
   for (const auto* name : {"standard", "linear"}) {
     const auto loss = loss_of(regime(name));
     at::Tensor g, g1, g2;
-    const double one = loss(theta, {whole}, g).sum();
-    const double two = loss(theta, {shard(0, 4)}, g1).sum() + loss(theta, {shard(4, 2)}, g2).sum();
-    EXPECT_NEAR(one, two, 1e-12);
+    const double together = loss(theta, {whole}, g).sum();
+    const double sharded = loss(theta, {shard(0, 4)}, g1).sum() + loss(theta, {shard(4, 2)}, g2).sum();
+    EXPECT_NEAR(together, sharded, 1e-12);
     EXPECT_TRUE(g.allclose(g1 + g2, 1e-9, 1e-12));
   }
 }
@@ -148,13 +148,13 @@ TEST_F(RegimeParts, APenaltyIsOfEachPointInBothForms) {
       return loss(theta, {labels, Term{whole.batch.narrow(begin, n), {}, &head, whole.weight, form}}, g)
           .penalty.item<double>();
     };
-    at::Tensor g, g1, g2, own;
-    const double one = of(0, 6, g), two = of(0, 4, g1) + of(4, 2, g2);
-    EXPECT_NEAR(one, two, 1e-12);
-    of(0, 0, own);  // the labelled sample's gradient alone, which both shards have
-    EXPECT_TRUE((g + own).allclose(g1 + g2, 1e-9, 1e-12));
+    at::Tensor g, g1, g2, of_labels;
+    const double together = of(0, 6, g), sharded = of(0, 4, g1) + of(4, 2, g2);
+    EXPECT_NEAR(together, sharded, 1e-12);
+    of(0, 0, of_labels);  // the labelled sample's gradient alone, which both shards have
+    EXPECT_TRUE((g + of_labels).allclose(g1 + g2, 1e-9, 1e-12));
     const auto expected = form == PenaltyForm::norm ? norms.mean() : norms.square().mean();
-    EXPECT_NEAR(one, 0.3 * expected.item<double>(), 1e-6);
+    EXPECT_NEAR(together, 0.3 * expected.item<double>(), 1e-6);
   }
 }
 

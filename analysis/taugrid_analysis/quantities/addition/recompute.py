@@ -22,13 +22,13 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     everything = range(len(oracle.tasks))
 
     def right(split: str) -> Right:
-        def found(place: Place) -> Array:
+        def at_place(place: Place) -> Array:
             regime, a, t = place
             alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
             index = f"{group}/{regime}/{SPLITS[split]}"
             return oracle.outcome(regime, dict.fromkeys(everything, alpha), t, index, split)[0].numpy()
 
-        return found
+        return at_place
 
     for split in SPLITS:
         yield from accuracies(oracle, group, f"{split}_accuracy", right(split))

@@ -38,8 +38,8 @@ def loss(oracle: Oracle, regime: str, p: int, edits: dict[int, float]) -> float:
 
 def second_derivative(along: Callable[[Tensor], Tensor]) -> float:
     """The second derivative at 0, forward over reverse: forward over forward leaves some terms out."""
-    zero, one = torch.zeros((), dtype=torch.double), torch.ones((), dtype=torch.double)
-    return float(jvp(grad(along), (zero,), (one,))[1])
+    zero, unit = torch.zeros((), dtype=torch.double), torch.ones((), dtype=torch.double)
+    return float(jvp(grad(along), (zero,), (unit,))[1])
 
 
 def _moved(

@@ -69,7 +69,7 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
     yield Check(NEGATION, "nearest_cosine", places(oracle, NEGATION, "nearest_cosine"), nearest, SLOW)
 
     def right(split: str, on_control: bool) -> Callable[[Place], Array]:
-        def found(place: Place) -> Array:
+        def at_place(place: Place) -> Array:
             regime, t, a = place
             node = oracle.results[f"{NEGATION}/{regime}"]
             tau, where = basis(regime, int(node["nearest"][t])), len(oracle.tasks) if on_control else t
@@ -77,7 +77,7 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
             index, alpha = f"{node.name}/{rows_of(split, on_control)}", -float(node["alpha"][a])
             return right_at(oracle, regime, tau, alpha, members, index, where, split)
 
-        return found
+        return at_place
 
     for split in SPLITS:
         yield from accuracies(oracle, NEGATION, f"{split}_target", right(split, False), SLOW)

@@ -177,42 +177,42 @@ class Compared:
 
 def comparisons(known: Sequence[Setting]) -> list[Compared]:
     """Each setting against the one without its cause, where that was measured."""
-    found = []
+    compared = []
     for setting in known:
         cause, against = _without(setting, known)
         if against is None or against.seeds != setting.seeds or against.of_pairs != setting.of_pairs:
             continue
-        mine, theirs = (1 - one.samples("cosine") for one in (setting, against))
+        mine, theirs = (1 - side.samples("cosine") for side in (setting, against))
         if len(mine) != len(theirs):
             continue
         positive = bool((mine > 0).all() and (theirs > 0).all())
         ratio = of_logs(np.log(mine) - np.log(theirs)) if positive else None
-        found.append(Compared(setting, against, cause, ratio, int((mine < theirs).sum()), len(mine)))
-    return found
+        compared.append(Compared(setting, against, cause, ratio, int((mine < theirs).sum()), len(mine)))
+    return compared
 
 
 def _without(setting: Setting, known: Sequence[Setting]) -> tuple[str, Setting | None]:
     """What may cause the setting's linearity, and the setting that differs from it in that alone."""
-    same = [one for one in known if one.run == setting.run and one.epochs == setting.epochs]
-    plain = [one for one in known if not one.varied and not _replaces(one, known)]
-    alone = [one for one in plain if one.tasks == setting.tasks]
+    same = [entry for entry in known if entry.run == setting.run and entry.epochs == setting.epochs]
+    plain = [entry for entry in known if not entry.varied and not _replaces(entry, known)]
+    alone = [entry for entry in plain if entry.tasks == setting.tasks]
     if setting.other:
-        whole = [one for one in same if not one.other and one.steps == setting.steps]
+        whole = [entry for entry in same if not entry.other and entry.steps == setting.steps]
         return "data", next(iter(whole), None)
     if setting.varied:
-        longest = max(same, key=lambda one: one.steps)
+        longest = max(same, key=lambda entry: entry.steps)
         return "steps", longest if longest is not setting else None
     if setting not in alone:
         return "", None  # what others of its run are compared with
     if np.isnan(setting.steps):
-        trained = [one for one in alone if one.epochs == setting.epochs and one.steps == one.steps]
+        trained = [entry for entry in alone if entry.epochs == setting.epochs and entry.steps == entry.steps]
         return "start", next(iter(trained), None)
-    random = [one for one in alone if one.epochs == 0 < setting.epochs and one.steps == setting.steps]
+    random = [entry for entry in alone if entry.epochs == 0 < setting.epochs and entry.steps == setting.steps]
     return "pre-training", next(iter(random), None)
 
 
 def _replaces(setting: Setting, known: Sequence[Setting]) -> bool:
-    return any(one.other for one in known if one.run == setting.run)
+    return any(entry.other for entry in known if entry.run == setting.run)
 
 
 @dataclass(frozen=True)

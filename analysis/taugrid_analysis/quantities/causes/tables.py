@@ -38,15 +38,15 @@ def linearity(known: Sequence[Setting]) -> Table:
             Column("error", 3),
         ],
     )
-    for one in known:
-        epochs, steps = (int(value) if value == value else None for value in (one.epochs, one.steps))
-        far = 1 - one.pairs["cosine"]
+    for setting in known:
+        epochs, steps = (int(value) if value == value else None for value in (setting.epochs, setting.steps))
+        far = 1 - setting.pairs["cosine"]
         table.rows.append(
             [
-                *[one.run, epochs, one.tasks, steps, one.other, int(one.replaced)],
-                *[len(one.seeds), len(one.pairs)],
-                *[_far(one, "cosine"), float(far.min()), float(far.max()), _far(one, "baseline")],
-                *[one.mean(name) for name in ("coefficient", "centred_cosine", "error")],
+                *[setting.run, epochs, setting.tasks, steps, setting.other, int(setting.replaced)],
+                *[len(setting.seeds), len(setting.pairs)],
+                *[_far(setting, "cosine"), float(far.min()), float(far.max()), _far(setting, "baseline")],
+                *[setting.mean(name) for name in ("coefficient", "centred_cosine", "error")],
             ]
         )
     if table.rows:
@@ -66,9 +66,9 @@ def _far(setting: Setting, quantity: str) -> float:
 
 def _spread(known: Sequence[Setting]) -> str:
     """What ± is of."""
-    if any(len(one.seeds) > 1 for one in known):
+    if any(len(setting.seeds) > 1 for setting in known):
         return "±: the deviation over √seeds, of each seed's mean over its pairs."
-    if any(one.of_pairs and len(one.pairs) > 1 for one in known):
+    if any(setting.of_pairs and len(setting.pairs) > 1 for setting in known):
         return (
             "±: the deviation over √pairs, none of which share a model. It is that of the order of the"
             " training points alone: all pairs have one θ0, and how much other seeds differ is not in it."
@@ -77,15 +77,15 @@ def _spread(known: Sequence[Setting]) -> str:
 
 
 TITLES = {
-    "data": lambda one: (
-        f"{one.replaced:.0f} % of {'both tasks' if one.other == 'start' else 'one task'}"
-        f" replaced by {one.other}'s"
-        if one.other
+    "data": lambda setting: (
+        f"{setting.replaced:.0f} % of {'both tasks' if setting.other == 'start' else 'one task'}"
+        f" replaced by {setting.other}'s"
+        if setting.other
         else "nothing replaced"
     ),
-    "steps": lambda one: f"{one.steps:.0f} steps",
-    "start": lambda one: "models given" if one.steps != one.steps else "trained from one θ0",
-    "pre-training": lambda one: f"{one.epochs:.0f} epoch{'s' if one.epochs != 1 else ''}",
+    "steps": lambda setting: f"{setting.steps:.0f} steps",
+    "start": lambda setting: "models given" if setting.steps != setting.steps else "trained from one θ0",
+    "pre-training": lambda setting: f"{setting.epochs:.0f} epoch{'s' if setting.epochs != 1 else ''}",
 }
 
 
@@ -106,18 +106,18 @@ def comparisons(known: Sequence[Setting]) -> Table:
         ],
     )
     compared = several_runs.comparisons(known)
-    chances = iter(holm([one.p for one in compared if one.p is not None]))
-    for one in compared:
-        title = TITLES[one.cause]
-        numbers = [one.ratio.value, one.ratio.low, one.ratio.high] if one.ratio else [None] * 3
+    chances = iter(holm([case.p for case in compared if case.p is not None]))
+    for case in compared:
+        title = TITLES[case.cause]
+        numbers = [case.ratio.value, case.ratio.low, case.ratio.high] if case.ratio else [None] * 3
         table.rows.append(
             [
-                *[one.cause, one.setting.run, title(one.setting), title(one.against), *numbers],
-                *[f"{one.less} of {one.samples}", None if one.p is None else next(chances)],
+                *[case.cause, case.setting.run, title(case.setting), title(case.against), *numbers],
+                *[f"{case.less} of {case.samples}", None if case.p is None else next(chances)],
             ]
         )
     if table.rows:
-        alone = not any(len(one.seeds) > 1 for one in known)
+        alone = not any(len(setting.seeds) > 1 for setting in known)
         samples = "pairs of one θ0, which say nothing of other seeds" if alone else "seeds"
         table.notes.append(
             f"Below 1: more linear with the cause. Samples are {samples}, and paired: one of either setting"

@@ -105,14 +105,14 @@ def _negation(oracle: Oracle, group: str, basis: Basis) -> Iterator[Check]:
         return relative(stored(oracle, group, "cosine", place), again, floor=2e-5)
 
     def right(split: str, on_control: bool) -> Callable[[Place], Array]:
-        def found(place: Place) -> Array:
+        def at_place(place: Place) -> Array:
             regime, _, a = place
             node, of = oracle.results[f"{group}/{regime}"], members(place)
             where = len(oracle.tasks) if on_control else task(regime)
             index, alpha = f"{node.name}/{rows_of(split, on_control)}", -float(node["alpha"][a])
             return right_at(oracle, regime, basis(regime, of), alpha, of, index, where, split)
 
-        return found
+        return at_place
 
     yield Check(group, "cosine", places(oracle, group, "cosine"), cosine, SLOW)
     for split in SPLITS:

@@ -41,7 +41,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     def again(regime: str, edits: tuple[tuple[int, float], ...], t: int) -> tuple[Tensor, dict[str, float]]:
         return measured(oracle, regime, dict(edits), t)
 
-    def own(regime: str, t: int) -> tuple[Tensor, dict[str, float]]:
+    def single(regime: str, t: int) -> tuple[Tensor, dict[str, float]]:
         return again(regime, () if regime in STARTS else ((t, 1.0),), t)
 
     def summed(place: Place) -> dict[str, float]:
@@ -51,14 +51,14 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
     def tokens(place: Place) -> Reading:
         regime, t = place
-        said = own(regime, t)[0].numpy()
+        said = single(regime, t)[0].numpy()
         record = oracle.results[f"{GROUP}/{regime}/tokens"][t][: len(said)]
         return exact(float((said != record).any(1).sum()), 0.0)
 
     every: list[Place] = [(regime, t) for regime in names(oracle, GROUP) for t in answered]
     yield Check(GROUP, "texts that are others", every, tokens, SLOW)
     for name in MEASURES:
-        yield Check(GROUP, name, every, _check(oracle, GROUP, name, lambda place: own(*place)[1]), SLOW)
+        yield Check(GROUP, name, every, _check(oracle, GROUP, name, lambda place: single(*place)[1]), SLOW)
     sums: list[Place] = []
     for regime in names(oracle, SUMS):
         count = len(oracle.results[f"{SUMS}/{regime}/alpha"])

@@ -77,7 +77,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         return torch.stack([flat(oracle.tau(regime, t)) for t in tasks])
 
     @cache
-    def found(regime: str, q: int, row: int) -> tuple[Tensor, Tensor, Tensor]:
+    def decomposition(regime: str, q: int, row: int) -> tuple[Tensor, Tensor, Tensor]:
         method, m = settings["methods"][q], int(oracle.results[f"{GROUP}/{regime}/bases"][row])
         v = vectors(regime)
         if method == "pca":
@@ -86,7 +86,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         return *autoencoder(v @ v.T, m, settings, seed), torch.zeros((len(v), len(v)), dtype=torch.double)
 
     def error(place: Place) -> Reading:
-        b, w, rest = found(*place)
+        b, w, rest = decomposition(*place)
         v = vectors(place[0])
         lost = (v - (b @ w + rest).T @ v).square().sum() / v.square().sum()
         return relative(stored(oracle, GROUP, "error", place), float(lost), 1e-3, 1e-6)
@@ -94,7 +94,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     def entry(name: str, part: int) -> Check:
         def measure(place: Place) -> Reading:
             regime, q, row, *index = place
-            again = found(regime, q, row)[part][tuple(index)]
+            again = decomposition(regime, q, row)[part][tuple(index)]
             return relative(stored(oracle, GROUP, name, place), float(again), 1e-3, 1e-3)
 
         known = [
@@ -104,7 +104,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
     def accuracy(place: Place) -> Reading:
         regime, q, row, which, t = place
-        b, w, rest = found(regime, q, row)
+        b, w, rest = decomposition(regime, q, row)
         factors = (b if which == 0 else b @ w + rest).sum(1)
         step = {
             key: sum(float(factors[s]) * oracle.tau(regime, s)[key] for s in tasks) + torch.zeros_like(v)
@@ -127,7 +127,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         def right(place: Place) -> Array:
             regime, t, a = place
             bases = oracle.results[f"{GROUP}/{regime}/bases"][()].tolist()
-            b, w, rest = found(regime, settings["methods"].index(kind), bases.index(int(m)))
+            b, w, rest = decomposition(regime, settings["methods"].index(kind), bases.index(int(m)))
             factors = (b @ w + rest)[:, t]
             step = {
                 key: sum(float(factors[s]) * oracle.tau(regime, s)[key] for s in tasks) + torch.zeros_like(v)

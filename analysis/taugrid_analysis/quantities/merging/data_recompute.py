@@ -83,12 +83,12 @@ def _of_fisher(oracle: Oracle, method: str, settings: Settings) -> Iterator[Chec
     group = f"merging/{method}"
 
     def measure(name: str, again: Callable[[Tensor], float], part: float, floor: float) -> Check:
-        def one(place: Place) -> Reading:
+        def reading(place: Place) -> Reading:
             regime, t = place
             value = again(flat(informations(oracle, method, regime, settings)[t]))
             return relative(stored(oracle, group, name, place), value, part, floor)
 
-        return Check(group, name, places(oracle, group, name), one)
+        return Check(group, name, places(oracle, group, name), reading)
 
     yield measure("norm", lambda f: float(f.norm()), 1e-3, 0.0)
     yield measure("floored", lambda f: float((f < settings["floor"]).double().mean()), 0.0, 2e-3)

@@ -319,14 +319,16 @@ def calibrated(merged: Array, deltas: list[Array], least: float) -> Array:
     )  # rounding of squares of singular values
     vectors = vectors[:, there]
     left = vectors if wide else merged @ vectors / np.sqrt(squares[there])
-    own = left.T @ merged
-    counted = np.zeros(len(own))
+    of_merged = left.T @ merged
+    counted = np.zeros(len(of_merged))
     for delta in deltas:
         along = left.T @ delta
         square = (along**2).sum(1)
-        share = np.divide((own * along).sum(1), square, out=np.full(len(own), least), where=square > 0)
+        share = np.divide(
+            (of_merged * along).sum(1), square, out=np.full(len(of_merged), least), where=square > 0
+        )
         counted += np.maximum(share, least)
-    return np.asarray(left @ np.diag(len(deltas) / counted) @ own)
+    return np.asarray(left @ np.diag(len(deltas) / counted) @ of_merged)
 
 
 def in_core(deltas: list[Array], formula: Callable[[list[Array]], Array]) -> Array:

@@ -62,13 +62,13 @@ def _vectors(oracle: Oracle) -> Iterator[Check]:
         return torch.stack([flat(tuned(oracle, regime, start, t)) for start in (0, 1) for t in tasks])
 
     @cache
-    def found(regime: str) -> dict[str, Array]:
+    def recomputed(regime: str) -> dict[str, Array]:
         count, every = len(oracle.tasks), models(regime)
-        own = torch.cat([every[:count] - both()[0], every[count:] - both()[1]])
+        from_own_start = torch.cat([every[:count] - both()[0], every[count:] - both()[1]])
         across = torch.cat([every[:count] - both()[1], every[count:] - both()[0]])
-        norm = own.norm(dim=1)
+        norm = from_own_start.norm(dim=1)
         return {
-            "cosine": (own @ own.T / norm.outer(norm)).numpy(),
+            "cosine": (from_own_start @ from_own_start.T / norm.outer(norm)).numpy(),
             "norm": norm.numpy(),
             "across_norm": across.norm(dim=1).numpy(),
             "distance": (both()[1] - both()[0]).norm().numpy(),
@@ -78,7 +78,7 @@ def _vectors(oracle: Oracle) -> Iterator[Check]:
     for name in ("cosine", "norm", "across_norm", "distance", "start_norm"):
 
         def measure(place: Place, name: str = name) -> Reading:
-            again = found(place[0])[name][tuple(place[1:])]
+            again = recomputed(place[0])[name][tuple(place[1:])]
             return relative(stored(oracle, GROUP, name, place), float(again), floor=2e-5)
 
         yield Check(GROUP, name, places(oracle, GROUP, name), measure)
@@ -96,9 +96,9 @@ def _models(oracle: Oracle) -> Iterator[Check]:
             every = [_minus(tuned(oracle, regime, of, t), begun[seen_from]) for t in tasks]
             return {name: torch.stack([vector[name] for vector in every]).sum(0) for name in begun[0]}
 
-        own, other = total(start, start), total(1 - start, 1 - start)
-        half = {name: (own[name] + other[name]) / 2 for name in own}
-        return (own, half, other, total(1 - start, start))[kind]
+        own_sum, other_sum = total(start, start), total(1 - start, 1 - start)
+        half = {name: (own_sum[name] + other_sum[name]) / 2 for name in own_sum}
+        return (own_sum, half, other_sum, total(1 - start, start))[kind]
 
     def right(theta: Parameters, regime: str, t: int, split: str) -> Array:
         x, y = oracle.points(f"{GROUP}/{regime}/{SPLITS[split]}", t, split)

@@ -19,14 +19,14 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     group, control = "negation", len(oracle.tasks)
 
     def right(split: str, on_control: bool) -> Right:
-        def found(place: Place) -> Array:
+        def at_place(place: Place) -> Array:
             regime, t, a = place
             alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
             index = f"{group}/{regime}/{rows_of(split, on_control)}"
             where = control if on_control else t
             return oracle.outcome(regime, {t: -alpha}, where, index, split)[0].numpy()
 
-        return found
+        return at_place
 
     for split in SPLITS:
         yield from accuracies(oracle, group, f"{split}_target", right(split, False))

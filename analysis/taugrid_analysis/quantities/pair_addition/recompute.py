@@ -21,13 +21,13 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     group, both = "pair_addition", pairs(oracle)
 
     def right(split: str) -> Right:
-        def found(place: Place) -> Array:
+        def at_place(place: Place) -> Array:
             regime, p, a, side = place
             alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
             index, t = f"{group}/{regime}/{SPLITS[split]}", both[p][side]
             return oracle.outcome(regime, dict.fromkeys(both[p], alpha), t, index, split)[0].numpy()
 
-        return found
+        return at_place
 
     for split in SPLITS:
         yield from accuracies(oracle, group, f"{split}_accuracy", right(split))

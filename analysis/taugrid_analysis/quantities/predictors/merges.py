@@ -23,7 +23,7 @@ class Row:
     regime: str
     merges: str  # what was merged, and by which method
     predictor: str
-    found: Prediction
+    prediction: Prediction
 
 
 def _matrix(run: Run, values: Floats) -> Floats:

@@ -115,12 +115,12 @@ def merge_table(run: Run) -> Table:
         ],
     )
     for row in merge_rows.rows(run):
-        estimate = row.found
+        estimate = row.prediction
         cells = [estimate.without, estimate.with_it, estimate.gain, estimate.p]
         table.rows.append([row.regime, row.merges, TITLES[row.predictor], estimate.merges, *cells])
     if table.rows:
         level = 1 - sampling.LEVEL
-        borne_out = sum(row.found.p < level and row.found.gain > 0 for row in merge_rows.rows(run))
+        borne_out = sum(row.prediction.p < level and row.prediction.gain > 0 for row in merge_rows.rows(run))
         table.notes += [
             "A line is fitted to the merges without one task and predicts those with it, for each task."
             " error: root of the mean square, in points of normalised accuracy; without: by the number of"

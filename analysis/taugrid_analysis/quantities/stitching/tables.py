@@ -28,14 +28,14 @@ def stitching(run: Run) -> Table:
         assert data is not None
         row = int(np.argmin(np.abs(data["lambda"].to_numpy() - 0.4)))
         single = data["single"].to_numpy()[:, :, row]
-        own = single[np.eye(len(single), dtype=bool)].mean(axis=0)
+        own_edit = single[np.eye(len(single), dtype=bool)].mean(axis=0)
         others = np.nanmean(single[~np.eye(len(single), dtype=bool)], axis=0) if len(single) > 1 else None
         for place, block in enumerate(data["block"].to_numpy()):
             pair = float(data["both"].to_numpy()[:, :, row, place].mean()) if "both" in data else float("nan")
             other = float(others[place]) if others is not None else float("nan")
             ends = [float(data[name].to_numpy()[:, row, place].mean()) for name in ("negated", "edited")]
             table.rows.append(
-                [regime, float(data["lambda"][row]), int(block), pair, float(own[place]), other, *ends]
+                [regime, float(data["lambda"][row]), int(block), pair, float(own_edit[place]), other, *ends]
             )
     return table
 

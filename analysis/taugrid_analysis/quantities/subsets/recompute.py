@@ -34,7 +34,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         return merged(settings["method"], settings, [oracle.tau(regime, t) for t in members])
 
     def right(split: str) -> Right:
-        def found(place: Place) -> Array:
+        def at_place(place: Place) -> Array:
             regime, s, *row, t = place
             node = oracle.results[f"{GROUP}/{regime}"]
             alpha = float(node["alpha"][row[0]] if row else node["coefficient"][s])
@@ -42,7 +42,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
             index = f"{GROUP}/{regime}/{SPLITS[split]}"
             return right_at(oracle, regime, direction(regime, of), alpha, of, index, t, split)
 
-        return found
+        return at_place
 
     for split, name in (("test", "accuracy"), ("validation", "validation_accuracy")):
         for check in accuracies(oracle, GROUP, name, right(split), SLOW):
