@@ -9,4 +9,5 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 python="${TAUGRID_VENV:-.venv}/bin/python"
 [ -x "$python" ] || python=python3
+unset PYTHONDONTWRITEBYTECODE  # see jobs/steps.sh
 exec "$python" jobs/paper.py "$@"

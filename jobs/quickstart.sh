@@ -21,6 +21,6 @@ if [ "${TAUGRID_REPRODUCE:-yes}" != no ]; then
   "$venv/bin/python" -m taugrid_analysis reproduce quickstart "$run" || true
 fi
 end_step
-while IFS=$'\t' read -r took name; do printf '# %-18s %15s\n' "$name" "$(as_time "$took")"; done <"$TAUGRID_STEPS"
-printf '# %-18s %15s\n' "all" "$(as_time "$SECONDS")"
+while IFS=$'\t' read -r took name; do printf '# %-21s %15s\n' "$name" "$(as_time "$took")"; done <"$TAUGRID_STEPS"
+printf '# %-21s %15s\n' "all" "$(as_time "$SECONDS")"
 [ -e "$run/start.tsv" ] || cp "$TAUGRID_STEPS" "$run/start.tsv"

@@ -71,19 +71,21 @@ fi
 step "LibTorch"
 stamp="$venv/.taugrid-$(cat "$compiler" "${pins[@]}" ${unpinned[@]+"${unpinned[@]}"} | sha256sum | cut -c1-16)"
 # Python compiles a module when it is first imported; most of these never are.
-install=("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --no-warn-conflicts)
+install=("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --no-input)
 if [ ! -e "$stamp" ]; then
   python=python3; [ -x /usr/bin/python3 ] && python=/usr/bin/python3
   [ -x "$venv/bin/python" ] || { say "making the Python environment $venv"; "$python" -m venv "$venv"; }
-  say "installing LibTorch (its other libraries, 2 GB, come while the compiler works)"
+  if [ -z "$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch") or "")')" ]; then
+    say "installing LibTorch (its other libraries, 2 GB, come while the compiler works)"
+  fi
   "${install[@]}" --no-deps -r "$compiler"
 fi
 torch="$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')"
 
-# What the compiler can do without.
-bring_the_rest() {
+# What the compiler does without.
+packages_and_data() {
   if [ ! -e "$stamp" ]; then
-    "${install[@]}" ${pins[@]/#/-r }
+    "${install[@]}" --no-warn-conflicts ${pins[@]/#/-r }  # with those that declare what nothing here needs
     for list in ${unpinned[@]+"${unpinned[@]}"}; do
       "${install[@]}" --no-deps -r "$list"
     done
@@ -116,7 +118,7 @@ fi
 make_target() { cmake --build "$build" --target "$1" -- ${TAUGRID_NINJA_ARGUMENTS:---quiet}; }
 compile() { make_target taugrid_compiled; }
 say "building (the first time takes minutes)"
-both compile bring_the_rest
+both compile packages_and_data
 target=taugrid; [ "$tests" = ON ] && target=all
 make_target "$target"  # links, with all that LibTorch needs
 end_step

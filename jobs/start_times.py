@@ -21,9 +21,10 @@ from machine_table import MachineTable, markdown, processor
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = MachineTable(ROOT / "docs" / "start_times.toml", ROOT / "docs" / "start.md", "start_times.py")
-STEPS = ("system packages", "LibTorch", "build, packages, data", "experiment", "tables and report")  # in their order
-# Those of machines that were recorded when one thing came after the other stand among them.
-ROWS = ("system packages", "LibTorch", "Python packages", "build", "data", *STEPS[2:])
+BUILD = "build, packages, data"
+STEPS = ("system packages", "LibTorch", BUILD, "experiment", "tables and report")  # in their order
+# Older records have packages, build and data apart.
+ROWS = ("system packages", "LibTorch", "Python packages", "build", "data", BUILD, "experiment", "tables and report")
 
 
 class TimesError(Exception):
@@ -58,8 +59,8 @@ def steps_of(run: Path) -> dict[str, int]:
         raise TimesError(f"{path}: expected lines of seconds and a step's name") from None
     if list(steps) != list(STEPS):
         raise TimesError(f"{path}: has the steps {', '.join(steps)}; expected {', '.join(STEPS)}")
-    if steps[STEPS[2]] < 60:
-        raise TimesError(f"{path}: the build took {as_time(steps[STEPS[2]])}; expected a first start, in a new clone")
+    if steps[BUILD] < 60:
+        raise TimesError(f"{path}: the build took {as_time(steps[BUILD])}; expected a first start, in a new clone")
     return steps
 
 

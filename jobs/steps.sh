@@ -26,17 +26,17 @@ as_time() {
   if [ "$1" -lt 60 ]; then echo "$1 s"; else echo "$(($1 / 60)) min $(($1 % 60)) s"; fi
 }
 
-# both FUNCTION FUNCTION: both at the same time. Where one fails, the other is ended, and this script with it.
+# both FUNCTION FUNCTION: both at the same time. Each goes on to its end; where one has failed, a line says so, and the
+# script ends. It takes the script's trap of EXIT: who stops the script stops both, and it waits for their end.
 both() {
   set -m  # each has a process group of its own, which can be ended whole
-  "$1" & local first=$!
-  "$2" & local second=$!
+  "$1" </dev/null & local first=$!
+  "$2" </dev/null & local second=$!
   set +m
-  trap "kill -- -$first -$second 2>/dev/null || true" EXIT
+  trap "kill -- -$first -$second 2>/dev/null || true; wait || true" EXIT
   local code=0
-  wait -n || code=$?
-  [ "$code" = 0 ] || [ "$code" = 127 ] || exit "$code"  # 127: both had ended before
-  wait "$first"
-  wait "$second"
+  wait "$first" || { code=$?; printf '# %s failed: see above\n' "$1" >&2; }
+  wait "$second" || { code=$?; printf '# %s failed: see above\n' "$2" >&2; }
   trap - EXIT
+  [ "$code" = 0 ] || exit "$code"
 }

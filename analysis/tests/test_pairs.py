@@ -54,7 +54,7 @@ def written(folder: Path, schema: int, pairs: list[tuple[int, int]] | None = Non
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("which", ["one", "some"])
+@pytest.mark.parametrize("which", ["alone", "some"])
 @pytest.mark.parametrize("paper", [None, *PAPERS])
 def test_every_command_reads_it(
     which: str,

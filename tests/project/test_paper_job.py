@@ -191,7 +191,7 @@ def test_language_brings_texts_and_measures_its_controls() -> None:
                          "measure language/language.toml runs/papers/language --mixed"]
     assert steps[-2:] == ["measure language/words.toml runs/papers/language_words",
                           "venv/bin/python -m taugrid_analysis tables runs/papers/language_words --only pairs"]
-    assert lines("bases")[0] == "bash jobs/setup.sh --data"
+    assert lines("bases")[0] == "bash jobs/setup.sh --default-tasks"
 
 
 def test_models_of_earlier_steps_are_named_by_absolute_paths(tree: Path) -> None:

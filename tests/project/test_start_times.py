@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -34,20 +35,37 @@ def test_steps_are_said_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "steps").read_text().splitlines()[1].endswith("\tthe second")
 
 
-@pytest.mark.parametrize(("first", "second", "code", "said"), [
-    ("sleep 0.2; echo first", "echo second", 0, ["second", "first", "after"]),
-    ("exit 3", "echo second; sleep 60; echo late", 3, None),
-    ("sleep 60; echo late", "sleep 0.1; exit 4", 4, None),
-    ("exit 5", "true", 5, None),
+def both(folder: Path, first: str, second: str) -> list[str]:
+    """A script's command, in which these two run at the same time."""
+    return ["bash", "-c", f"set -euo pipefail; cd {folder}; source {ROOT}/jobs/steps.sh; "
+                          f"a() {{ {first}; }}; b() {{ {second}; }}; both a b; echo after"]
+
+
+WAITS = "until [ -e second ]; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize(("first", "second", "code", "lines"), [
+    (f"{WAITS}; echo first", "echo second; touch second", 0, ["second", "first", "after"]),  # one after the other hangs
+    ("exit 3; echo never", "echo second", 3, ["second"]),
+    (f"{WAITS}; echo first", "touch second; false; echo never", 1, ["first"]),
+    (f"{WAITS}; echo first", "touch second; no_such_command", 127, ["first"]),
+    ("read line; echo never", "echo second", 1, ["second"]),  # nobody answers
 ])
-def test_one_of_two_that_fails_ends_the_other(first: str, second: str, code: int, said: list[str] | None) -> None:
-    script = f"set -euo pipefail; source jobs/steps.sh; a() {{ {first}; }}; b() {{ {second}; }}; both a b; echo after"
-    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=50)
-    assert done.returncode == code
-    if said is None:
-        assert "late" not in done.stdout and "after" not in done.stdout
-    else:
-        assert done.stdout.split() == said
+def test_both_go_on_to_their_ends(tmp_path: Path, first: str, second: str, code: int, lines: list[str]) -> None:
+    done = subprocess.run(both(tmp_path, first, second), capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stdout.split()) == (code, lines)
+    assert ("failed: see above" in done.stderr) == (code != 0)
+
+
+def test_who_stops_the_script_stops_both(tmp_path: Path) -> None:
+    first, second = (f"echo $BASHPID > {name}; exec sleep 6000" for name in ("first", "second"))
+    script = subprocess.Popen(both(tmp_path, first, second))
+    files = [tmp_path / "first", tmp_path / "second"]
+    while not all(path.exists() and path.read_text().endswith("\n") for path in files):
+        time.sleep(0.05)
+    script.terminate()
+    assert script.wait(timeout=600) != 0
+    assert not any(Path("/proc", path.read_text().strip()).exists() for path in files)
 
 
 @pytest.fixture
