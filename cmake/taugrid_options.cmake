@@ -4,17 +4,16 @@
 add_library(taugrid_options INTERFACE)
 target_include_directories(taugrid_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
 set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor $<$<BOOL:${TAUGRID_ENABLE_WERROR}>:-Werror>)
-# Kernels loop over numbers, and are compiled at -O3. All else calls them, and LibTorch: it runs as fast at -O1, and takes
-# two thirds of the time to compile. Tests are compiled more often than they run: -Og takes no longer than -O0, and they
-# run faster.
-define_property(TARGET PROPERTY TAUGRID_LOOPS)
-define_property(TARGET PROPERTY TAUGRID_QUICKLY_COMPILED INITIALIZE_FROM_VARIABLE TAUGRID_QUICKLY_COMPILED)
-set(level $<IF:$<BOOL:$<TARGET_PROPERTY:TAUGRID_LOOPS>>,-O3,-O1>)
-set(level $<IF:$<BOOL:$<TARGET_PROPERTY:TAUGRID_QUICKLY_COMPILED>>,-Og,${level}>)
+# The level of a target is what this variable says in its folder. Kernels loop over numbers, and are compiled at -O3. All
+# else calls them, and LibTorch: it runs as fast at -O1, and takes two thirds of the time to compile. Tests are compiled
+# more often than they run: -Og takes no longer than -O0, and they run faster. TAUGRID_PCH is a level's precompiled header.
+set(TAUGRID_LEVEL -O1)
+set(TAUGRID_PCH taugrid_pch)
+define_property(TARGET PROPERTY TAUGRID_LEVEL INITIALIZE_FROM_VARIABLE TAUGRID_LEVEL)
 # How others compile their code is theirs to say.
 target_compile_options(taugrid_options INTERFACE
   "$<BUILD_INTERFACE:${warnings}>"
-  "$<BUILD_INTERFACE:$<$<CONFIG:Release>:${level}>>"
+  "$<BUILD_INTERFACE:$<$<CONFIG:Release>:$<TARGET_PROPERTY:TAUGRID_LEVEL>>>"
   "$<BUILD_INTERFACE:$<$<BOOL:${TAUGRID_ENABLE_NATIVE}>:-march=native>>")
 # A linker that takes a tenth of the time, where there is one: forty programs of the tests are linked.
 find_program(TAUGRID_MOLD mold DOC "The linker mold")
@@ -44,10 +43,7 @@ function(taugrid_precompiled name)
   target_precompile_headers(${name} PRIVATE <ATen/ATen.h> <ATen/CPUGeneratorImpl.h>
     <ATen/core/grad_mode.h> ${ARGN})
 endfunction()
-# A level's options have a header of their own.
 taugrid_precompiled(taugrid_pch <nlohmann/json.hpp>)
-taugrid_precompiled(taugrid_pch_of_kernels)
-set_target_properties(taugrid_pch_of_kernels PROPERTIES TAUGRID_LOOPS ON)
 
 # Messages' formats, from the headers that LibTorch brings: they stand before the system's, which are older.
 add_library(taugrid_fmt STATIC "${PROJECT_SOURCE_DIR}/cmake/fmt.cpp")
@@ -62,17 +58,12 @@ function(taugrid_library layer name)
   cmake_parse_arguments(ARG "TORCH;INTERNAL" "" "SOURCES;LIBRARIES" ${ARGN})
   set(target taugrid_${layer}_${name})
   add_library(${target} STATIC ${ARG_SOURCES})
-  set(header taugrid_pch)
-  if(layer STREQUAL kernels)
-    set_target_properties(${target} PROPERTIES TAUGRID_LOOPS ON)
-    set(header taugrid_pch_of_kernels)
-  endif()
   set_property(GLOBAL APPEND PROPERTY TAUGRID_LIBRARIES ${target})
   add_library(taugrid::${layer}::${name} ALIAS ${target})
   target_link_libraries(${target} PUBLIC taugrid_options ${ARG_LIBRARIES})
   if(ARG_TORCH)
     target_link_libraries(${target} PUBLIC taugrid::torch PRIVATE taugrid::fmt)
-    target_precompile_headers(${target} REUSE_FROM ${header})
+    target_precompile_headers(${target} REUSE_FROM ${TAUGRID_PCH})
   endif()
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${layer}::${name})
   target_include_directories(${target} INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/taugrid>")

@@ -72,15 +72,16 @@ step "LibTorch"
 stamp="$venv/.taugrid-$(cat "$compiler" "${pins[@]}" ${unpinned[@]+"${unpinned[@]}"} | sha256sum | cut -c1-16)"
 # Python compiles a module when it is first imported; most of these never are.
 install=("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --no-input)
+torch_folder() {  # nothing where it is not installed
+  "$venv/bin/python" -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")'
+}
 if [ ! -e "$stamp" ]; then
   python=python3; [ -x /usr/bin/python3 ] && python=/usr/bin/python3
   [ -x "$venv/bin/python" ] || { say "making the Python environment $venv"; "$python" -m venv "$venv"; }
-  if [ -z "$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch") or "")')" ]; then
-    say "installing LibTorch (its other libraries, 2 GB, come while the compiler works)"
-  fi
+  [ -n "$(torch_folder)" ] || say "installing LibTorch (its other libraries, 2 GB, come while the compiler works)"
   "${install[@]}" --no-deps -r "$compiler"
 fi
-torch="$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')"
+torch="$(torch_folder)"
 
 # What the compiler does without.
 packages_and_data() {
