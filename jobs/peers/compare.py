@@ -329,11 +329,16 @@ def measure(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", type=Path, required=True, help="the program taugrid")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--program", type=Path, help="the program taugrid")
+    what.add_argument("--table", action="store_true", help="measure nothing, renew docs/speed.md from docs/peers.toml")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="only peers of cases whose name holds this")
     parser.add_argument("--record", action="store_true", help="add the numbers to docs/peers.toml and docs/speed.md")
     options = parser.parse_args()
+    if options.table:
+        recorded.renew(goals())
+        return 0
     if options.record and options.only:
         parser.error("--record is for all peers; expected no --only")
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 """The table of docs/speed.md, by machine: docs/peers.toml. `bash jobs/bench_peers.sh --record` adds this machine, and
-`.venv/bin/python jobs/peers/recorded.py` renews the page after the file was changed by hand."""
+`.venv/bin/python jobs/peers/compare.py --table` renews the page after the file was changed by hand."""
 
 from __future__ import annotations
 
@@ -118,9 +118,3 @@ def record(rows: list[Row], context: dict[str, Any], threads: int, goals: dict[s
     revision = context["taugrid"].rpartition("(")[2].rstrip(")")
     TABLE.add(entry(rows, revision, context["instructions"], context["peak_flops"], threads))
     renew(goals)
-
-
-if __name__ == "__main__":
-    import compare  # it imports this module
-
-    renew(compare.goals())

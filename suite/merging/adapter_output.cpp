@@ -100,25 +100,21 @@ class Writing {
     return std::move(output_);
   }
 
-  std::vector<Load> loads(int ranks) const {
+  std::vector<Load> loads(double read_a_number, int ranks) const {
     const auto& tensors = stage_.vectors().tensors();
     const auto count = static_cast<double>(stage_.vectors().count());
     const auto every = [](Range range) { return std::vector<Range>{range}; };
     const bool keeps = !stage_.is_tensor_by_tensor();
-    constexpr double program = 100e6;
-    double input = static_cast<double>(stage_.start().bytes());
-    for (const auto& model : stage_.models()) input += static_cast<double>(bytes_of(model));
-    input /= std::max(1.0, count * length());  // bytes a number of a vector
     std::vector<Load> all(static_cast<std::size_t>(ranks));
     if (keeps) {
       const auto shares = stage_.shares(ranks, every);
       for (std::size_t r = 0; r < all.size(); ++r)
-        all[r] = {input * shares[r].visits, sizeof(float) * shares[r].numbers, shares[r].memory,
+        all[r] = {read_a_number * shares[r].visits, sizeof(float) * shares[r].numbers, shares[r].memory,
                   shares[r].flops};
     }
     const auto add = [&](std::size_t rank, std::size_t i, const Cost& cost, double written) {
       const auto numbers = static_cast<double>(tensors[i].range.count);
-      all[rank].read += numbers * (keeps ? sizeof(float) : input * count);
+      all[rank].read += numbers * (keeps ? sizeof(float) : read_a_number * count);
       all[rank].written += written;
       all[rank].flops += cost.flops;
       all[rank].memory = std::max(all[rank].memory, cost.memory);
@@ -136,7 +132,6 @@ class Writing {
       const auto numbers = static_cast<double>(tensors[i].range.count);
       if (!is_matrix[i]) add(0, i, {0, 3 * sizeof(float) * numbers, 0}, sizeof(float) * numbers);
     }
-    for (auto& load : all) load.memory += program;
     return all;
   }
 
@@ -153,19 +148,10 @@ class Writing {
     return contents;
   }
 
-  /// Whether an earlier start left the vectors' file as it had created it.
-  bool has_vectors() const {
-    try {
-      const store::SharedSafetensors file(vectors_path(), all_vectors(), {}, /*others=*/false);
-      return true;
-    } catch (const InputError&) {
-      return false;
-    }
-  }
-
   void lay_out(store::UnfinishedFolder& unfinished) const {
     const bool keeps = !stage_.is_tensor_by_tensor();
-    if (unfinished.goes_on() && keeps && !has_vectors()) unfinished.start_anew();
+    if (unfinished.goes_on() && keeps && !store::SharedSafetensors::stands(vectors_path(), all_vectors(), {}))
+      unfinished.start_anew();
     store::create_folders(folder_ / making_name);
     if (unfinished.goes_on()) return;
     if (keeps) store::SharedSafetensors::create(vectors_path(), all_vectors(), {});
@@ -589,8 +575,8 @@ void remove_making(const fs::path& folder) {
   fs::remove_all(folder / making_name, ignored);
 }
 
-std::vector<Load> adapter_loads(const Recipe& recipe, const Stage& stage, int ranks) {
-  return Writing(recipe, stage).loads(ranks);
+std::vector<Load> adapter_loads(const Recipe& recipe, const Stage& stage, double read_a_number, int ranks) {
+  return Writing(recipe, stage).loads(read_a_number, ranks);
 }
 
 }  // namespace taugrid::merging

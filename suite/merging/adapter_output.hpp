@@ -18,10 +18,19 @@
 #include <string>
 #include <vector>
 
+#include "suite/merging/making.hpp"
 #include "suite/merging/stages.hpp"
 #include "suite/store/unfinished_folder.hpp"
 
 namespace taugrid::merging {
+
+/// A matrix of an adapter that is written.
+struct FactoredMatrix {
+  std::string name;
+  std::int64_t rank;
+  double norm;   ///< ‖Δ‖
+  double error;  ///< ‖Δ − BA‖ / ‖Δ‖, of the factors as they are written
+};
 
 struct AdapterOutput {
   std::vector<FactoredMatrix> matrices;
@@ -44,7 +53,8 @@ AdapterOutput write_adapter(const Recipe& recipe, const Stage& stage, const std:
 /// Removes from a finished folder what the adapter was put together of. What stays is no harm.
 void remove_making(const std::filesystem::path& folder);
 
-/// What each of so many ranks has to do for it, about.
-std::vector<Load> adapter_loads(const Recipe& recipe, const Stage& stage, int ranks);
+/// What each of so many ranks has to do for it, about, of memory beyond the program's own. `read_a_number`:
+/// bytes of the inputs' files for each number of a vector.
+std::vector<Load> adapter_loads(const Recipe& recipe, const Stage& stage, double read_a_number, int ranks);
 
 }  // namespace taugrid::merging

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// `taugrid merge`: a recipe names checkpoints and a method, and a Hugging Face folder comes of it. The words
-// are mergekit's where they mean the same.
+// A recipe names checkpoints and a method, and says where to the merged model goes (merge.hpp). The words are
+// mergekit's where they mean the same.
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -100,51 +99,10 @@ struct Recipe {
 /// Whether two paths lead to one folder.
 bool same_folder(const std::filesystem::path& a, const std::filesystem::path& b);
 
-/// A matrix of an adapter that is written.
-struct FactoredMatrix {
-  std::string name;
-  std::int64_t rank;
-  double norm;   ///< ‖Δ‖
-  double error;  ///< ‖Δ − BA‖ / ‖Δ‖, of the factors as they are written
-};
-
 /// The recipe's keys, for the reference.
 std::vector<config::SectionEntry> recipe_reference();
 
-struct Report {
-  std::int64_t numbers = 0;  ///< of a model
-  Merged merged;
-  double bytes = 0;                           ///< of all inputs
-  std::vector<std::string> notes;             ///< what was not merged, or not as it stood
-  std::vector<FactoredMatrix> matrices = {};  ///< of an adapter
-  std::size_t whole = 0;                      ///< tensors that stand in it whole
-  double read = 0, written = 0;               ///< bytes, by all ranks together, in this start
-};
-
-/// What a rank reads, writes and holds at once in bytes, and computes beside what sums take.
-struct Load {
-  double read = 0, written = 0, memory = 0, flops = 0;
-};
-/// What the merged model takes each of so many ranks, about. Reads little but headers. Throws InputError.
-std::vector<Load> loads(const Recipe& recipe, int ranks);
-
-/// How a merge is carried out.
-struct Making {
-  std::string made_by;          ///< the first line of merge.toml, and what computed: another starts anew
-  Team team = {};               ///< that keeps apart
-  std::function<void()> go_on;  ///< called all the while; may throw Interrupted
-  std::function<void()> look;   ///< called at the end, while the inputs are still mapped
-  std::function<void(double share)> see;  ///< how far this rank is, from 0 to 1
-  /// Called by the first rank before all else, with what each is to do; or none.
-  std::function<void(const std::vector<Load>&)> plan;
-};
-
-/// Writes recipe.out: the merged weights in recipe.dtype and the base model's files, the files beside them
-/// that say what the model is (side_files.hpp), or an adapter of the base (adapter_output.hpp); merge.toml,
-/// and the model's card (model_card.hpp). The folder appears whole or not at all. It is built beside its
-/// place, where what is finished stays after Interrupted or a kill, and the next start of the same merge, by
-/// any number of ranks, goes on; InputError leaves nothing behind. The same bytes for any number of ranks.
-/// Collective. Throws InputError.
-Report merge(const Recipe& recipe, const Making& making);
+/// What a recipe's merge_method does.
+const config::Meaning& meaning_of(const std::string& method);
 
 }  // namespace taugrid::merging

@@ -21,7 +21,7 @@
 #include "suite/comm/runtime.hpp"
 #include "suite/comm/stop.hpp"
 #include "suite/error.hpp"
-#include "suite/merging/recipe.hpp"
+#include "suite/merging/merge.hpp"
 #include "suite/plan/profile.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/short_name.hpp"

@@ -122,6 +122,16 @@ void SharedSafetensors::create(const std::filesystem::path& path, const Safetens
   });
 }
 
+bool SharedSafetensors::stands(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
+                               const std::map<std::string, std::string>& metadata) {
+  try {
+    const SharedSafetensors file(path, contents, metadata, /*others=*/false);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
 SharedSafetensors::SharedSafetensors(const std::filesystem::path& path,
                                      const SafetensorsWriter::Contents& contents,
                                      const std::map<std::string, std::string>& metadata, bool others)

@@ -60,6 +60,9 @@ class SharedSafetensors {
   /// A file of zeros that is on the disk. Throws InputError as the other does.
   static void create(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
                      const std::map<std::string, std::string>& metadata);
+  /// Whether it is there as it was created.
+  static bool stands(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
+                     const std::map<std::string, std::string>& metadata);
   /// Opens it. `others`: whether other processes write to it meanwhile. Throws InputError where it has
   /// another size or header.
   SharedSafetensors(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,

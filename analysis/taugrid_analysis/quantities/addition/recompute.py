@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.numbers.means import normalised
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact
 from taugrid_analysis.recompute.common import each_place
-from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row
+from taugrid_analysis.recompute.models import SPLITS, accuracies, chosen_row
 from taugrid_analysis.recompute.oracle import Oracle
 from taugrid_analysis.run.group import SUMS
 
@@ -21,17 +22,14 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     group = "addition"
     everything = range(len(oracle.tasks))
 
-    def right(split: str) -> Right:
-        def at_place(place: Place) -> Array:
-            regime, a, t = place
-            alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
-            index = f"{group}/{regime}/{SPLITS[split]}"
-            return oracle.outcome(regime, dict.fromkeys(everything, alpha), t, index, split)[0].numpy()
-
-        return at_place
+    def right(split: str, place: Place) -> Array:
+        regime, a, t = place
+        alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
+        index = f"{group}/{regime}/{SPLITS[split]}"
+        return oracle.outcome(regime, dict.fromkeys(everything, alpha), t, index, split)[0].numpy()
 
     for split in SPLITS:
-        yield from accuracies(oracle, group, f"{split}_accuracy", right(split))
+        yield from accuracies(oracle, group, f"{split}_accuracy", partial(right, split))
 
     def follows(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -68,20 +68,17 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
 
     yield Check(NEGATION, "nearest_cosine", places(oracle, NEGATION, "nearest_cosine"), nearest, SLOW)
 
-    def right(split: str, on_control: bool) -> Callable[[Place], Array]:
-        def at_place(place: Place) -> Array:
-            regime, t, a = place
-            node = oracle.results[f"{NEGATION}/{regime}"]
-            tau, where = basis(regime, int(node["nearest"][t])), len(oracle.tasks) if on_control else t
-            members = [int(i) for i in np.flatnonzero(node["labels"][()] == node["nearest"][t])]
-            index, alpha = f"{node.name}/{rows_of(split, on_control)}", -float(node["alpha"][a])
-            return right_at(oracle, regime, tau, alpha, members, index, where, split)
-
-        return at_place
+    def right(split: str, on_control: bool, place: Place) -> Array:
+        regime, t, a = place
+        node = oracle.results[f"{NEGATION}/{regime}"]
+        tau, where = basis(regime, int(node["nearest"][t])), len(oracle.tasks) if on_control else t
+        members = [int(i) for i in np.flatnonzero(node["labels"][()] == node["nearest"][t])]
+        index, alpha = f"{node.name}/{rows_of(split, on_control)}", -float(node["alpha"][a])
+        return right_at(oracle, regime, tau, alpha, members, index, where, split)
 
     for split in SPLITS:
-        yield from accuracies(oracle, NEGATION, f"{split}_target", right(split, False), SLOW)
-        yield from accuracies(oracle, NEGATION, f"{split}_control", right(split, True), SLOW)
+        yield from accuracies(oracle, NEGATION, f"{split}_target", partial(right, split, False), SLOW)
+        yield from accuracies(oracle, NEGATION, f"{split}_control", partial(right, split, True), SLOW)
     yield from at_chosen_alpha(oracle, NEGATION)
 
 

@@ -8,7 +8,7 @@ And a basis subtracted, to forget a task of its cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 
 import h5py
 import numpy as np
@@ -104,20 +104,17 @@ def _negation(oracle: Oracle, group: str, basis: Basis) -> Iterator[Check]:
         again = _cosine(oracle.tau(place[0], task(place[0])), basis(place[0], members(place)))
         return relative(stored(oracle, group, "cosine", place), again, floor=2e-5)
 
-    def right(split: str, on_control: bool) -> Callable[[Place], Array]:
-        def at_place(place: Place) -> Array:
-            regime, _, a = place
-            node, of = oracle.results[f"{group}/{regime}"], members(place)
-            where = len(oracle.tasks) if on_control else task(regime)
-            index, alpha = f"{node.name}/{rows_of(split, on_control)}", -float(node["alpha"][a])
-            return right_at(oracle, regime, basis(regime, of), alpha, of, index, where, split)
-
-        return at_place
+    def right(split: str, on_control: bool, place: Place) -> Array:
+        regime, _, a = place
+        node, of = oracle.results[f"{group}/{regime}"], members(place)
+        where = len(oracle.tasks) if on_control else task(regime)
+        index, alpha = f"{node.name}/{rows_of(split, on_control)}", -float(node["alpha"][a])
+        return right_at(oracle, regime, basis(regime, of), alpha, of, index, where, split)
 
     yield Check(group, "cosine", places(oracle, group, "cosine"), cosine, SLOW)
     for split in SPLITS:
-        yield from accuracies(oracle, group, f"{split}_target", right(split, False), SLOW)
-        yield from accuracies(oracle, group, f"{split}_control", right(split, True), SLOW)
+        yield from accuracies(oracle, group, f"{split}_target", partial(right, split, False), SLOW)
+        yield from accuracies(oracle, group, f"{split}_control", partial(right, split, True), SLOW)
     yield from at_chosen_alpha(oracle, group)
 
 

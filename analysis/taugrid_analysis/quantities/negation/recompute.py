@@ -5,32 +5,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact
 from taugrid_analysis.recompute.common import each_place
-from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, rows_of
+from taugrid_analysis.recompute.models import SPLITS, accuracies, rows_of
 from taugrid_analysis.recompute.oracle import Oracle
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
     group, control = "negation", len(oracle.tasks)
 
-    def right(split: str, on_control: bool) -> Right:
-        def at_place(place: Place) -> Array:
-            regime, t, a = place
-            alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
-            index = f"{group}/{regime}/{rows_of(split, on_control)}"
-            where = control if on_control else t
-            return oracle.outcome(regime, {t: -alpha}, where, index, split)[0].numpy()
-
-        return at_place
+    def right(split: str, on_control: bool, place: Place) -> Array:
+        regime, t, a = place
+        alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
+        index = f"{group}/{regime}/{rows_of(split, on_control)}"
+        where = control if on_control else t
+        return oracle.outcome(regime, {t: -alpha}, where, index, split)[0].numpy()
 
     for split in SPLITS:
-        yield from accuracies(oracle, group, f"{split}_target", right(split, False))
-        yield from accuracies(oracle, group, f"{split}_control", right(split, True))
+        yield from accuracies(oracle, group, f"{split}_target", partial(right, split, False))
+        yield from accuracies(oracle, group, f"{split}_control", partial(right, split, True))
 
     for wide in ("", "wide/"):
         yield from at_chosen_alpha(oracle, group, wide)

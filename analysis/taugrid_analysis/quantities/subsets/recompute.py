@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.quantities.merging.recompute import is_taken, merged
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places
-from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_means, right_at
+from taugrid_analysis.recompute.models import SPLITS, accuracies, chosen_means, right_at
 from taugrid_analysis.recompute.oracle import Oracle, Parameters
 from taugrid_analysis.run.group import CHOSEN
 
@@ -33,19 +33,16 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     def direction(regime: str, members: tuple[int, ...]) -> Parameters:
         return merged(settings["method"], settings, [oracle.tau(regime, t) for t in members])
 
-    def right(split: str) -> Right:
-        def at_place(place: Place) -> Array:
-            regime, s, *row, t = place
-            node = oracle.results[f"{GROUP}/{regime}"]
-            alpha = float(node["alpha"][row[0]] if row else node["coefficient"][s])
-            of = tuple(_members(oracle, regime, s))
-            index = f"{GROUP}/{regime}/{SPLITS[split]}"
-            return right_at(oracle, regime, direction(regime, of), alpha, of, index, t, split)
-
-        return at_place
+    def right(split: str, place: Place) -> Array:
+        regime, s, *row, t = place
+        node = oracle.results[f"{GROUP}/{regime}"]
+        alpha = float(node["alpha"][row[0]] if row else node["coefficient"][s])
+        of = tuple(_members(oracle, regime, s))
+        index = f"{GROUP}/{regime}/{SPLITS[split]}"
+        return right_at(oracle, regime, direction(regime, of), alpha, of, index, t, split)
 
     for split, name in (("test", "accuracy"), ("validation", "validation_accuracy")):
-        for check in accuracies(oracle, GROUP, name, right(split), SLOW):
+        for check in accuracies(oracle, GROUP, name, partial(right, split), SLOW):
             check.places[:] = [place for place in check.places if place[-1] in _members(oracle, *place[:2])]
             yield check
 
