@@ -27,7 +27,7 @@ int Driver::gpus() const {
 
 std::string Driver::trouble() const {
   constexpr int no_device = 100;
-  if (!found()) return {};
+  if (!is_loaded()) return {};
   const int code = call<int(unsigned)>("cuInit", 0U);
   return code == 0 || code == no_device
              ? ""

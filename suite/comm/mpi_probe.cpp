@@ -60,7 +60,7 @@ bool try_it() {
 
 bool mpi_takes_device_memory() {
   using namespace std::chrono_literals;
-  if (!driver().found()) return false;
+  if (!driver().is_loaded()) return false;
   const pid_t child = fork();
   if (child == 0) {
     forget_launcher();

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -487,9 +486,7 @@ class Writing {
 
   /// The rank is at least 1, at most what is asked for, and no more than float32's rounding leaves.
   std::int64_t rank_of(const at::Tensor& values, const at::Tensor& delta) const {
-    const auto least = static_cast<double>(std::max(delta.size(0), delta.size(1))) *
-                       std::numeric_limits<float>::epsilon() * values[0].item<double>();
-    auto rank = values.gt(least).sum().item<std::int64_t>();
+    auto rank = numerical_rank(values, delta);
     if (recipe_.adapter->rank > 0) rank = std::min(rank, recipe_.adapter->rank);
     if (recipe_.adapter->share < 1) {
       const auto energies = values.square().cumsum(0);

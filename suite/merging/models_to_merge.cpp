@@ -25,7 +25,7 @@ at::Tensor ModelToMerge::vector() const {
 models::State ModelToMerge::state() const {
   if (study::regime(regime_).linear) return study_.model.start();
   using study::Edit;
-  return study_.edits.state(tasks_.size() == 1 ? Edit::own(regime_, tasks_.front())
+  return study_.edits.state(tasks_.size() == 1 ? Edit::fine_tuned(regime_, tasks_.front())
                                                : Edit::along(regime_, tasks_, {1}, basis_));
 }
 

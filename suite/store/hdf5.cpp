@@ -61,7 +61,7 @@ herr_t no_other_file(const char*, const char*, const char*, const char*, unsigne
 
 /// Access of class `access` that follows no link into another file, which might be a device or a pipe.
 Handle within_file(hid_t access) {
-  Handle result = own(H5Pcreate(access), "link access");
+  Handle result = handle_of(H5Pcreate(access), "link access");
   check(H5Pset_elink_cb(result, no_other_file, nullptr), "link access");
   return result;
 }
@@ -167,7 +167,7 @@ long long check(long long result, std::string_view what) {
   return result;
 }
 
-Handle own(hid_t result, std::string_view what) { return Handle(check(result, what)); }
+Handle handle_of(hid_t result, std::string_view what) { return Handle(check(result, what)); }
 
 Hdf5File::Hdf5File(const std::filesystem::path& path) : path_(path) {
   quiet_hdf5();
@@ -181,11 +181,11 @@ Hdf5File::Hdf5File(const std::filesystem::path& path) : path_(path) {
     throw InputError(path.string() + ": not an HDF5 file, or not readable");
   }
   links_ = within_file(H5P_LINK_ACCESS);
-  const Handle access = own(H5Pcreate(H5P_FILE_ACCESS), path.string());
+  const Handle access = handle_of(H5Pcreate(H5P_FILE_ACCESS), path.string());
   check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), path.string());
   const hid_t opened = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
   if (opened < 0) require_not_in_use(path);
-  file_ = own(opened, path.string() + ": truncated or damaged");
+  file_ = handle_of(opened, path.string() + ": truncated or damaged");
   require_as_watched(path);
 }
 
@@ -211,14 +211,14 @@ Handle Hdf5File::open(const std::string& name) const {
     refuse(name, "missing");
   }
   const Handle access = within_file(H5P_DATASET_ACCESS);
-  return own(H5Dopen2(file_, name.c_str(), access), path_.string() + ": " + name + ": not a data set");
+  return handle_of(H5Dopen2(file_, name.c_str(), access), path_.string() + ": " + name + ": not a data set");
 }
 
 DatasetInfo Hdf5File::info(const std::string& name) const {
   const std::string where = path_.string() + ": " + name;
   const Handle dataset = open(name);
-  const Handle space = own(H5Dget_space(dataset), where);
-  const Handle type = own(H5Dget_type(dataset), where);
+  const Handle space = handle_of(H5Dget_space(dataset), where);
+  const Handle type = handle_of(H5Dget_type(dataset), where);
   DatasetInfo result;
   std::array<hsize_t, H5S_MAX_RANK> extent{};
   const auto rank = check(H5Sget_simple_extent_dims(space, extent.data(), nullptr), where);
@@ -233,7 +233,7 @@ DatasetInfo Hdf5File::info(const std::string& name) const {
   if (H5Sget_simple_extent_type(space) == H5S_NULL) {
     refuse(name, "has no data");
   }
-  const Handle creation = own(H5Dget_create_plist(dataset), where);
+  const Handle creation = handle_of(H5Dget_create_plist(dataset), where);
   if (H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0) {
     refuse(name, "lies in other files; expected its data in this one");
   }
@@ -300,8 +300,8 @@ void Hdf5File::read(const std::string& name, Element element, void* data, std::s
 std::shared_ptr<const void> Hdf5File::map(const std::string& name, Element element) const {
   const auto what = info(name);
   const auto dataset = open(name);
-  const auto type = own(H5Dget_type(dataset), path_.string() + ": " + name);
-  const auto layout = own(H5Dget_create_plist(dataset), path_.string() + ": " + name);
+  const auto type = handle_of(H5Dget_type(dataset), path_.string() + ": " + name);
+  const auto layout = handle_of(H5Dget_create_plist(dataset), path_.string() + ": " + name);
   const auto offset = H5Dget_offset(dataset);
   if (what.element != element || what.count == 0 || H5Tequal(type, type_of(element)) <= 0 ||
       H5Pget_layout(layout) != H5D_CONTIGUOUS || H5Pget_external_count(layout) != 0 || offset == HADDR_UNDEF)
@@ -323,12 +323,12 @@ std::vector<std::string> Hdf5File::strings(const std::string& name) const {
     refuse(name, "expected a list of strings");
   }
   const Handle dataset = open(name);
-  const Handle type = own(H5Dget_type(dataset), where);
-  const Handle space = own(H5Dget_space(dataset), where);
+  const Handle type = handle_of(H5Dget_type(dataset), where);
+  const Handle space = handle_of(H5Dget_space(dataset), where);
   std::error_code error;
   const auto most = most_unpacked(std::filesystem::file_size(path_, error));
   TextMemory memory{most};
-  const Handle transfer = own(H5Pcreate(H5P_DATASET_XFER), where);
+  const Handle transfer = handle_of(H5Pcreate(H5P_DATASET_XFER), where);
   check(H5Pset_vlen_mem_manager(transfer, TextMemory::take, &memory, TextMemory::give_back, nullptr), where);
   const auto read = [&](hid_t in_memory, void* buffer) {
     const auto result = H5Dread(dataset, in_memory, H5S_ALL, H5S_ALL, transfer, buffer);
@@ -343,7 +343,7 @@ Handle Hdf5File::attribute(const std::string& object, const std::string& name) c
     return {};
   }
   const std::string where = path_.string() + ": " + object + ": attribute " + name;
-  Handle result = own(H5Aopen_by_name(file_, object.c_str(), name.c_str(), H5P_DEFAULT, links_), where);
+  Handle result = handle_of(H5Aopen_by_name(file_, object.c_str(), name.c_str(), H5P_DEFAULT, links_), where);
   std::error_code error;
   if (H5Aget_storage_size(result) > std::filesystem::file_size(path_, error)) {
     refuse(object, "attribute " + name + " is larger than the file");
@@ -358,8 +358,8 @@ std::optional<std::string> Hdf5File::text_attribute(const std::string& object,
   if (handle < 0) {
     return std::nullopt;
   }
-  const Handle type = own(H5Aget_type(handle), where);
-  const Handle space = own(H5Aget_space(handle), where);
+  const Handle type = handle_of(H5Aget_type(handle), where);
+  const Handle space = handle_of(H5Aget_space(handle), where);
   if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) {
     refuse(object, "attribute " + name + ": expected one string");
   }
@@ -375,8 +375,8 @@ std::optional<std::vector<double>> Hdf5File::number_attribute(const std::string&
   if (handle < 0) {
     return std::nullopt;
   }
-  const Handle type = own(H5Aget_type(handle), where);
-  const Handle space = own(H5Aget_space(handle), where);
+  const Handle type = handle_of(H5Aget_type(handle), where);
+  const Handle space = handle_of(H5Aget_space(handle), where);
   if ((H5Tget_class(type) != H5T_INTEGER && H5Tget_class(type) != H5T_FLOAT)) {
     refuse(object, "attribute " + name + ": expected numbers");
   }

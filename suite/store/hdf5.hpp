@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// HDF5's C interface, checked: every call's result goes through check() or own(), which throw an
+// HDF5's C interface, checked: every call's result goes through check() or handle_of(), which throw an
 // InputError that carries HDF5's own error stack in one line. Not thread-safe, as HDF5 is not.
 #pragma once
 
@@ -54,7 +54,7 @@ std::string hdf5_error();
 
 /// Returns `result` of an HDF5 call. Throws InputError "WHAT: error stack" if it is negative.
 long long check(long long result, std::string_view what);
-Handle own(hid_t result, std::string_view what);
+Handle handle_of(hid_t result, std::string_view what);
 
 /// Size and type of a data set.
 struct DatasetInfo {

@@ -22,12 +22,12 @@ std::vector<std::pair<std::string, double>> Hdf5File::text_and_number(const std:
   const auto where = path_.string() + ": " + name;
   const auto what = info(name);  // checks the size against the file's
   const Handle dataset = open(name);
-  const Handle type = own(H5Dget_type(dataset), where);
+  const Handle type = handle_of(H5Dget_type(dataset), where);
   const auto member = [&](const std::string& column) {
     const int index = H5Tget_class(type) == H5T_COMPOUND ? H5Tget_member_index(type, column.c_str()) : -1;
     H5Eclear2(H5E_DEFAULT);
     if (index < 0 || what.shape.size() != 1) refuse(name, "expected a table with a column " + column);
-    return own(H5Tget_member_type(type, static_cast<unsigned>(index)), where);
+    return handle_of(H5Tget_member_type(type, static_cast<unsigned>(index)), where);
   };
   const Handle texts = member(text), numbers = member(number);
   if (H5Tget_class(texts) != H5T_STRING || H5Tis_variable_str(texts) != 0)
@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, double>> Hdf5File::text_and_number(const std:
     refuse(name, "column " + number + ": expected numbers");
 
   const auto length = H5Tget_size(texts), size = length + sizeof(double);
-  const Handle memory = own(H5Tcreate(H5T_COMPOUND, size), where);
+  const Handle memory = handle_of(H5Tcreate(H5T_COMPOUND, size), where);
   check(H5Tinsert(memory, text.c_str(), 0, texts), where);
   check(H5Tinsert(memory, number.c_str(), length, H5T_NATIVE_DOUBLE), where);
   std::vector<char> bytes(size * static_cast<std::size_t>(what.count));
@@ -56,8 +56,8 @@ std::vector<std::string> Hdf5File::text_list_attribute(const std::string& object
   const auto where = path_.string() + ": " + object + ": attribute " + name;
   const Handle handle = attribute(object, name);
   if (handle < 0) return {};
-  const Handle type = own(H5Aget_type(handle), where);
-  const Handle space = own(H5Aget_space(handle), where);
+  const Handle type = handle_of(H5Aget_type(handle), where);
+  const Handle space = handle_of(H5Aget_space(handle), where);
   if (H5Tget_class(type) != H5T_STRING) refuse(object, "attribute " + name + ": expected text");
   const auto count = static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space), where));
   std::vector<std::string> list;

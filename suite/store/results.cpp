@@ -103,14 +103,14 @@ void ResultsWriter::open() {
   });
   agree("create " + path_.string(), [&] {
     const std::string where = "cannot write " + path_.string();
-    const Handle access = own(H5Pcreate(H5P_FILE_ACCESS), where);
+    const Handle access = handle_of(H5Pcreate(H5P_FILE_ACCESS), where);
     check(H5Pset_fapl_mpio(access, comm_.mpi(), MPI_INFO_NULL), where);
     check(H5Pset_all_coll_metadata_ops(access, true), where);
     check(H5Pset_coll_metadata_write(access, true), where);
     check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), where);
-    const Handle creation = own(H5Pcreate(H5P_FILE_CREATE), where);
+    const Handle creation = handle_of(H5Pcreate(H5P_FILE_CREATE), where);
     check(H5Pset_obj_track_times(creation, false), where);
-    file_ = own(H5Fcreate(temporary_.c_str(), H5F_ACC_EXCL, creation, access), where);
+    file_ = handle_of(H5Fcreate(temporary_.c_str(), H5F_ACC_EXCL, creation, access), where);
     if (rank_ == 0) {
       descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     }
@@ -182,9 +182,9 @@ void ResultsWriter::transfer(const Dataset& dataset, const Slab* slab) {
   if (product(dataset.shape) == 0) {
     return;
   }
-  const Handle list = own(H5Pcreate(H5P_DATASET_XFER), where);
+  const Handle list = handle_of(H5Pcreate(H5P_DATASET_XFER), where);
   check(H5Pset_dxpl_mpio(list, H5FD_MPIO_COLLECTIVE), where);
-  const Handle file_space = own(H5Dget_space(dataset.handle), where);
+  const Handle file_space = handle_of(H5Dget_space(dataset.handle), where);
   const Handle memory_space = space_of(slab != nullptr ? slab->count : Shape{1});
   const char nothing = 0;
   if (slab == nullptr) {
@@ -355,7 +355,7 @@ void ResultsWriter::check_dimensions(const Shape& shape, const std::vector<std::
 ResultsWriter::Dataset& ResultsWriter::make(const std::string& path, hid_t type, const Shape& shape,
                                             const void* fill) {
   const std::string where = "cannot write " + path_.string() + ": " + path;
-  const Handle creation = own(H5Pcreate(H5P_DATASET_CREATE), where);
+  const Handle creation = handle_of(H5Pcreate(H5P_DATASET_CREATE), where);
   check(H5Pset_obj_track_times(creation, false), where);
   check(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), where);
   check(H5Pset_fill_time(creation, fill != nullptr ? H5D_FILL_TIME_ALLOC : H5D_FILL_TIME_NEVER), where);
@@ -364,8 +364,8 @@ ResultsWriter::Dataset& ResultsWriter::make(const std::string& path, hid_t type,
   }
   Dataset dataset;
   dataset.shape = shape;
-  dataset.type = own(H5Tcopy(type), where);
-  dataset.handle = own(
+  dataset.type = handle_of(H5Tcopy(type), where);
+  dataset.handle = handle_of(
       H5Dcreate2(file_, path.c_str(), type, space_of(shape), link_creation(), creation, H5P_DEFAULT), where);
   return datasets_[path] = std::move(dataset);
 }
@@ -491,8 +491,9 @@ void ResultsWriter::attribute(const std::string& object, const std::string& name
       exists = check(H5Lexists(file_, object.substr(0, end).c_str(), H5P_DEFAULT), where) > 0;
     }
     const Handle target =
-        exists ? own(H5Oopen(file_, object.c_str(), H5P_DEFAULT), where)
-               : own(H5Gcreate2(file_, object.c_str(), link_creation(), H5P_DEFAULT, H5P_DEFAULT), where);
+        exists
+            ? handle_of(H5Oopen(file_, object.c_str(), H5P_DEFAULT), where)
+            : handle_of(H5Gcreate2(file_, object.c_str(), link_creation(), H5P_DEFAULT, H5P_DEFAULT), where);
     write_attribute(target, name, decode(bytes));
   });
 }
@@ -533,7 +534,7 @@ void ResultsWriter::units(const std::vector<UnitRow>& rows) {
     const std::size_t at_joules = at_device + device;
     const std::size_t at_source = at_joules + sizeof(double);
     const std::size_t size = counted ? at_source + source : at_joules;
-    const Handle type = own(H5Tcreate(H5T_COMPOUND, size), "/units");
+    const Handle type = handle_of(H5Tcreate(H5T_COMPOUND, size), "/units");
     check(H5Tinsert(type, "key", 0, text_type(key)), "/units");
     check(H5Tinsert(type, "rank", at_rank, H5T_STD_I32LE), "/units");
     check(H5Tinsert(type, "seconds", at_seconds, H5T_IEEE_F64LE), "/units");

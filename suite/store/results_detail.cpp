@@ -44,7 +44,7 @@ Element element_of(at::ScalarType type) {
 }
 
 Handle text_type(std::size_t length) {
-  Handle type = own(H5Tcopy(H5T_C_S1), "string type");
+  Handle type = handle_of(H5Tcopy(H5T_C_S1), "string type");
   check(H5Tset_size(type, length), "string type");
   check(H5Tset_cset(type, H5T_CSET_UTF8), "string type");
   check(H5Tset_strpad(type, H5T_STR_NULLPAD), "string type");
@@ -53,14 +53,14 @@ Handle text_type(std::size_t length) {
 
 Handle space_of(const Shape& shape) {
   if (shape.empty()) {
-    return own(H5Screate(H5S_SCALAR), "scalar");
+    return handle_of(H5Screate(H5S_SCALAR), "scalar");
   }
   const std::vector<hsize_t> extent(shape.begin(), shape.end());
-  return own(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), "shape");
+  return handle_of(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), "shape");
 }
 
 Handle link_creation() {
-  Handle list = own(H5Pcreate(H5P_LINK_CREATE), "link properties");
+  Handle list = handle_of(H5Pcreate(H5P_LINK_CREATE), "link properties");
   check(H5Pset_create_intermediate_group(list, 1), "link properties");
   check(H5Pset_char_encoding(list, H5T_CSET_UTF8), "link properties");
   return list;
@@ -84,7 +84,7 @@ void write_numbers(hid_t object, const std::string& name, hid_t type, const std:
                    const Shape& shape) {
   const Handle space = space_of(shape);
   const Handle attribute =
-      own(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "attribute " + name);
+      handle_of(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "attribute " + name);
   if (!values.empty()) {
     check(H5Awrite(attribute, type, values.data()), "attribute " + name);
   }

@@ -10,7 +10,7 @@
 
 namespace taugrid::study {
 
-Edit Edit::one(std::string regime, std::size_t t, const std::vector<double>& alpha) {
+Edit Edit::single(std::string regime, std::size_t t, const std::vector<double>& alpha) {
   return together(std::move(regime), {t}, alpha);
 }
 

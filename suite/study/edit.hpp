@@ -38,9 +38,9 @@ struct Edit {
     return {Kind::terms, std::move(regime), std::move(tasks), std::move(alpha)};
   }
   /// θ0 + ατₜ for each α.
-  static Edit one(std::string regime, std::size_t t, const std::vector<double>& alpha);
+  static Edit single(std::string regime, std::size_t t, const std::vector<double>& alpha);
   /// θ0 + τₜ, a task's own model.
-  static Edit own(std::string regime, std::size_t t) { return one(std::move(regime), t, {1}); }
+  static Edit fine_tuned(std::string regime, std::size_t t) { return single(std::move(regime), t, {1}); }
   /// θ0 + α Σ τₜ as terms, for each α: for few tasks.
   static Edit together(std::string regime, std::vector<std::size_t> tasks, const std::vector<double>& alpha);
   static Edit sum(std::string regime, std::vector<std::size_t> tasks, const std::vector<double>& alpha);

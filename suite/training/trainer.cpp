@@ -17,7 +17,8 @@ namespace {
 
 /// Where training begins: at θ0, or at another regime's model of the task.
 models::State beginning(const Study& study, const study::Regime& regime, std::size_t t) {
-  return study.edits.state(regime.start.empty() ? study::Edit::start() : study::Edit::own(regime.start, t));
+  return study.edits.state(regime.start.empty() ? study::Edit::start()
+                                                : study::Edit::fine_tuned(regime.start, t));
 }
 
 }  // namespace

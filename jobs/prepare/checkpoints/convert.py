@@ -102,8 +102,8 @@ class Converter:
         self.write(start, first, "pretrained")
         self.say(
             f"checkpoints/pretrained: ViT of {c['num_hidden_layers']} layers, width {c['hidden_size']}, patches of "
-            f"{c['patch_size']}, {c['image_size']} pixels; activation {c[ACTIVATION]} ({start.told[ACTIVATION]}), "
-            f"{c[HEADS]} attention heads ({start.told[HEADS]}); ‖θ0‖ = {start.norm():.4g}"
+            f"{c['patch_size']}, {c['image_size']} pixels; activation {c[ACTIVATION]} ({start.teller[ACTIVATION]}), "
+            f"{c[HEADS]} attention heads ({start.teller[HEADS]}); ‖θ0‖ = {start.norm():.4g}"
         )
         for source in self.tasks:
             for regime, prefixes in PREFIXES.items():
@@ -131,11 +131,11 @@ class Converter:
             return
 
         def shown(holder: Model, key: str) -> str:
-            return f"{holder.config[key]} ({holder.told[key]})" if key in holder.told else str(holder.config[key])
+            return f"{holder.config[key]} ({holder.teller[key]})" if key in holder.teller else str(holder.config[key])
 
         here = ", ".join(f"{key} {shown(model, key)}" for key in odd)
         there = ", ".join(f"{key} {shown(start, key)}" for key in odd)
-        better = {key: (start if model.told.get(key) == ASSUMED else model).config[key] for key in odd}
+        better = {key: (start if model.teller.get(key) == ASSUMED else model).config[key] for key in odd}
         cure = " ".join(f"{OPTIONS[key]} {better[key]}" for key in odd if key in OPTIONS)
         raise InputError(
             f"{path}: has {here} where {first} has {there}; expected one architecture"

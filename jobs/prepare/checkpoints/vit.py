@@ -31,12 +31,12 @@ BLOCK = {  # of one residual block; in_proj is cut into three
 
 @dataclass
 class Model:
-    """One image tower: config.json's table, and tensors under Hugging Face's names. `told` holds, for what no tensor's
-    shape tells, who told it."""
+    """One image tower: config.json's table, and tensors under Hugging Face's names. `teller` says, for what no
+    tensor's shape tells, who tells it."""
 
     config: dict[str, Any]
     tensors: dict[str, Tensor]
-    told: dict[str, str] = field(default_factory=dict)
+    teller: dict[str, str] = field(default_factory=dict)
 
     def distance(self, other: "Model") -> float:
         return math.sqrt(sum(float((self.tensors[n].double() - other.tensors[n]).square().sum()) for n in self.tensors))
@@ -67,7 +67,7 @@ class Hints:
         self.name = contents.words.get("model_name", self.name)
         return self
 
-    def told(self, width: int) -> dict[str, tuple[Any, str]]:
+    def settings(self, width: int) -> dict[str, tuple[Any, str]]:
         """Value and teller of each key, for a model of `width`."""
         assumed = {
             HEADS: (HEADS_OF_WIDTH.get(width), ASSUMED),
@@ -147,7 +147,7 @@ def convert(tensors: dict[str, Tensor], where: str, hints: Hints) -> Model:
     if left or not layers:
         odd = next(iter(left), "transformer.resblocks.0")
         raise InputError(f"{where}: {prefix}{odd} is odd or missing; expected the parts of CLIP's ViT, and no other")
-    settings = hints.told(width)
+    settings = hints.settings(width)
     heads = settings[HEADS][0]
     if not isinstance(heads, int) or heads < 1 or width % heads:
         raise InputError(

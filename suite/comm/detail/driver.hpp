@@ -16,7 +16,7 @@ class Driver {
   Driver();
 
   /// Whether its library is there: asked without starting it.
-  bool found() const { return library_ != nullptr; }
+  bool is_loaded() const { return library_ != nullptr; }
   /// The number of GPUs that this process sees; 0 without a driver.
   int gpus() const;
   /// The reason why no GPU is seen although one is there: "cuInit gives error 802".

@@ -92,7 +92,7 @@ class Averages final : public Experiment {
  private:
   Tally tally(const std::string& name, std::size_t t) const {
     Tally tally(study_);
-    for (const auto k : members(t)) tally.edited(Edit::own(name, k), t, Split::test, points());
+    for (const auto k : members(t)) tally.edited(Edit::fine_tuned(name, k), t, Split::test, points());
     const auto n = study_.samples.size(t, Split::test, points());
     for (const auto& set : sets_) {
       if (!holds(set, t)) continue;

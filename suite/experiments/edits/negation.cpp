@@ -45,7 +45,7 @@ class Negation final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       for (const auto t : study_.tasks.all()) {
-        const auto edit = Edit::one(name, t, minus(alpha_));
+        const auto edit = Edit::single(name, t, minus(alpha_));
         units.push_back(unit(negation_key(name, study_.tasks.name(t)),
                              target_and_control_tally(study_, edit, t),
                              target_and_control_needs(study_, edit, t),

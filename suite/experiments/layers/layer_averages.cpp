@@ -172,7 +172,7 @@ class LayerAverages final : public Experiment {
     }
     Features of_model(std::size_t k, const models::Batch& batch, const Features& start) const {
       return linear_ ? tangents(study_.vectors.vector(name_, k), batch)
-                     : outputs(study_.edits.state(Edit::own(name_, k)), batch, start);
+                     : outputs(study_.edits.state(Edit::fine_tuned(name_, k)), batch, start);
     }
     Features mean(const models::Batch& batch, const Features& start) const {
       return linear_ ? tangents(step_, batch) : outputs(mean_, batch, start);

@@ -72,7 +72,7 @@ LayerProducts::Features LayerProducts::single(std::size_t k, double c, const mod
     const auto tau = study_.vectors.vector(regime_, k);
     pass({}, c == 1 ? tau : c * tau, batch, seen, see);
   } else {
-    pass(study_.edits.state(Edit::one(regime_, k, {c})), {}, batch, seen, see);
+    pass(study_.edits.state(Edit::single(regime_, k, {c})), {}, batch, seen, see);
   }
   return features;
 }
@@ -129,7 +129,7 @@ LayerProducts::Models LayerProducts::models_by_stages(std::size_t t, const comm:
   const auto of_pairs = [&](double c, const at::Tensor& mixing) {
     std::map<std::size_t, std::int64_t> single;
     if (!pairs.empty())
-      for (const auto k : models_of(t)) single[k] = weights.add(Edit::one(regime_, k, {c}));
+      for (const auto k : models_of(t)) single[k] = weights.add(Edit::single(regime_, k, {c}));
     std::vector<Models::Mixture> all;
     for (const auto p : pairs) {
       const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
@@ -143,8 +143,8 @@ LayerProducts::Models LayerProducts::models_by_stages(std::size_t t, const comm:
   models.passes = weights.size() - 1;
   for (const double lambda : lambda_) {
     models.sums.push_back(of_pairs(2 * lambda, at::full({1, 2}, lambda, at::kDouble)));
-    const auto more = weights.add(Edit::one(regime_, t, {lambda}));
-    models.negations.push_back({more, weights.add(Edit::one(regime_, t, {-lambda})), {}});
+    const auto more = weights.add(Edit::single(regime_, t, {lambda}));
+    models.negations.push_back({more, weights.add(Edit::single(regime_, t, {-lambda})), {}});
   }
   models.edit_passes = weights.size() - 1 - models.passes;
   return models;

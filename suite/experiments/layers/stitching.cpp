@@ -228,7 +228,7 @@ class Stitching final : public Experiment {
     const auto edited = [&](std::size_t k, double lambda) {
       if (linear) return mixed(1, base, lambda, tangents.at(k));
       States features;
-      study_.edits.each(Edit::one(name, k, {lambda}), [&](std::int64_t, const models::State& state) {
+      study_.edits.each(Edit::single(name, k, {lambda}), [&](std::int64_t, const models::State& state) {
         features = states(state, {}, {x.batch, study_.model.buffers(state, type)});
       });
       return features;

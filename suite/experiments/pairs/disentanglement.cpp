@@ -67,7 +67,7 @@ class Disentanglement final : public Experiment {
     for (const auto& name : settings_.regimes) {
       for (const auto t : study_.tasks.all()) {
         units.push_back(unit(predictions_key(name, study_.tasks.name(t)), single_tally(name, t),
-                             Edit::one(name, t, alpha_).needs(study_, t),
+                             Edit::single(name, t, alpha_).needs(study_, t),
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return single(name, t, folder, context);
                              }));
@@ -140,7 +140,7 @@ class Disentanglement final : public Experiment {
 
   Tally single_tally(const std::string& name, std::size_t t) const {
     Tally tally(study_);
-    tally.edited(Edit::one(name, t, alpha_), t, settings_.split, points(name));
+    tally.edited(Edit::single(name, t, alpha_), t, settings_.split, points(name));
     return tally.stores(static_cast<std::int64_t>(single_bytes(name, t)), 1);
   }
 
@@ -166,7 +166,7 @@ class Disentanglement final : public Experiment {
     const EditedOutputs models(study_, folder, context.group);
     const auto of_labels = labels(name, t);
     std::vector<at::Tensor> rows(alpha_.size()), outputs;
-    models.each(Edit::one(name, t, alpha_), t, settings_.split, points(name),
+    models.each(Edit::single(name, t, alpha_), t, settings_.split, points(name),
                 [&](std::int64_t k, const at::Tensor& z) {
                   rows[static_cast<std::size_t>(k)] = predictions(t, z, of_labels);
                   if (settings_.representation) outputs.push_back(z);

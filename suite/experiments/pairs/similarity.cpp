@@ -254,7 +254,7 @@ class Similarity final : public Experiment {
     if (cross_alpha_.empty()) return;
     const auto every = study_.tasks.all();
     for (const auto i : every) {
-      const auto edit = Edit::one(name, i, cross_alpha_);
+      const auto edit = Edit::single(name, i, cross_alpha_);
       Tally tally(study_);
       std::vector<std::string> needs;
       for (const auto j : every) {

@@ -69,7 +69,7 @@ class SingleTask final : public Experiment {
       add(key::single_task(study_.model.name(), tasks.name(t)), Edit::start(), t);
     for (const auto t : tasks.all()) {
       for (const auto& name : study_.settings.vector_regimes)
-        add(key::single_task(name, tasks.name(t)), Edit::own(name, t), t);
+        add(key::single_task(name, tasks.name(t)), Edit::fine_tuned(name, t), t);
       for (const auto& name : study_.settings.joint_regimes)
         add(multitask_key(name, tasks.name(t)), Edit::joint(name), t);
     }

@@ -119,7 +119,7 @@ class Smoothness final : public Experiment {
     const auto& group = context.group;
     const auto sample = study_.free_sample(t, points_);
     const auto n = sample.labels.size(0);
-    const auto state = study_.edits.state(model.start ? Edit::start() : Edit::own(model.name, t));
+    const auto state = study_.edits.state(model.start ? Edit::start() : Edit::fine_tuned(model.name, t));
     const auto tau = model.start ? at::Tensor() : study_.vectors.vector(model.name, t);
 
     // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each

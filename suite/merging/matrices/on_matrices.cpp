@@ -52,7 +52,7 @@ at::Tensor basis_of(const Matrices& columns) {
   }
   // No square exceeds the number of tasks, so a sum of projections that stays positive without this much of
   // each has full rank. That takes a tenth of what its eigenvectors do.
-  const double least = static_cast<double>(std::max(m, total)) * std::numeric_limits<float>::epsilon();
+  const double least = rounding_share(m, total);
   const auto shifted = gram - least * least * static_cast<double>(columns.size()) * at::eye(m, at::kDouble);
   if (total >= m && std::get<1>(at::linalg_cholesky_ex(shifted)).item<std::int64_t>() == 0) return {};
   const auto [squares, vectors] = at::linalg_eigh(gram);
@@ -112,10 +112,13 @@ at::Tensor sum_of(const Deltas& deltas) {
   return sum;
 }
 
+double rounding_share(std::int64_t rows, std::int64_t columns) {
+  return static_cast<double>(std::max(rows, columns)) * std::numeric_limits<float>::epsilon();
+}
+
 std::int64_t numerical_rank(const at::Tensor& values, const at::Tensor& matrix) {
   if (values.numel() == 0) return 0;
-  const auto least = static_cast<double>(std::max(matrix.size(0), matrix.size(1))) *
-                     std::numeric_limits<float>::epsilon() * values.max().item<double>();
+  const auto least = rounding_share(matrix.size(0), matrix.size(1)) * values.max().item<double>();
   return values.gt(least).sum().item<std::int64_t>();
 }
 

@@ -48,6 +48,9 @@ at::Tensor sum_of(const Deltas& deltas);
 /// The leading triples of one task, `most` at most: u [m,k], s [k], vh [k,n].
 std::tuple<at::Tensor, at::Tensor, at::Tensor> leading(const Deltas& deltas, const at::Tensor& delta,
                                                        std::int64_t most);
+/// The share of the largest singular value of a matrix that float32's rounding of its numbers may have
+/// made: max(rows, columns) ε.
+double rounding_share(std::int64_t rows, std::int64_t columns);
 /// How many singular values are more than float32's rounding of a matrix' numbers may have made.
 std::int64_t numerical_rank(const at::Tensor& values, const at::Tensor& matrix);
 

@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "suite/merging/matrices/on_matrices.hpp"
 
@@ -48,8 +47,7 @@ at::Tensor wudi(const Deltas& deltas, const WudiSolution& solution) {
   const auto [ascending, vectors] = at::linalg_eigh(c);
   const auto lambda = ascending.clamp_min(0);
   // Rounding of float32 numbers may have made smaller singular values.
-  const double least =
-      static_cast<double>(std::max(theta.size(0), n)) * std::numeric_limits<float>::epsilon();
+  const double least = rounding_share(theta.size(0), n);
   const auto there = lambda.gt(least * least * lambda[-1]);
   const auto filter = solution.is_minimum ? at::ones_like(lambda) : at::expm1(lambda * -solution.time).neg();
   auto factor = at::where(there, filter / lambda, 0.0);

@@ -153,7 +153,7 @@ def test_regmean_fits_the_layers_best(run: Path, regime: str) -> None:
     tasks = range(len(TASKS))
     every = [oracle.tau(regime, t) for t in tasks]
     given = partial(data_recompute.inputs, oracle, f"merging/regmean/{regime}")
-    grams = [data_formulas.layer_grams(model, given) for model in oracle_models.own(oracle, regime)]
+    grams = [data_formulas.layer_grams(model, given) for model in oracle_models.fine_tuned_models(oracle, regime)]
     assert len(grams[0]) == 2 * 6 + 1  # of two layers q, k, v, out, fc1, fc2; the projection
     tau = merged(run, "regmean", regime)
     place = 0

@@ -72,7 +72,7 @@ def test_fisher_is_the_diagonal_of_the_logits_form(run: Path, oracle: Oracle, re
     """A third way to Σ_c p_c (∂ log p_c)², in double: the diagonal of Jᵀ(diag p − p pᵀ)J, J the Jacobian of the logits,
     an input after another. It is the same, since ∂ log p_c = ∂z_c − Σ_k p_k ∂z_k."""
     settings = oracle.inputs.config["merging"]["fisher"]
-    models = oracle_models.own(oracle, regime)
+    models = oracle_models.fine_tuned_models(oracle, regime)
     every = []
     for t, model in zip(T, models, strict=True):
         theta = model.theta()

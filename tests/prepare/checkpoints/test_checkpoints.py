@@ -251,7 +251,7 @@ def test_unwanted_heads_are_not_read(tmp_path, capsys):
 
 def facts_of(name: str, width: int) -> tuple[object, ...]:
     hints = vit.Hints().learn(pickles.Contents({}, words={"model_name": name}))
-    facts = hints.told(width)
+    facts = hints.settings(width)
     return facts[vit.HEADS][0], facts[vit.ACTIVATION][0], facts[vit.ACTIVATION][1] != vit.ASSUMED
 
 
@@ -271,12 +271,12 @@ def test_better_tellers_come_first():
     quick = pickles.Inert("open_clip.transformer.QuickGELU")
     path = "model.visual.transformer.resblocks.0.mlp.gelu"
     module = pickles.Contents({}, {path: quick})
-    assert vit.Hints().learn(words).told(768)[vit.ACTIVATION][0] == "gelu"
-    assert vit.Hints().learn(words).learn(module).told(768)[vit.ACTIVATION][0] == "quick_gelu"
-    assert vit.Hints().learn(module).learn(words).told(768)[vit.ACTIVATION][0] == "quick_gelu"
-    assert vit.Hints(activation="gelu").learn(module).told(768)[vit.ACTIVATION][0] == "gelu"
+    assert vit.Hints().learn(words).settings(768)[vit.ACTIVATION][0] == "gelu"
+    assert vit.Hints().learn(words).learn(module).settings(768)[vit.ACTIVATION][0] == "quick_gelu"
+    assert vit.Hints().learn(module).learn(words).settings(768)[vit.ACTIVATION][0] == "quick_gelu"
+    assert vit.Hints(activation="gelu").learn(module).settings(768)[vit.ACTIVATION][0] == "gelu"
     later = vit.Hints().learn(module).learn(pickles.Contents({}, {path: gelu}))  # each module speaks for itself
-    assert later.told(768)[vit.ACTIVATION][0] == "gelu"
+    assert later.settings(768)[vit.ACTIVATION][0] == "gelu"
 
 
 def test_linear_file_is_read_by_its_name(tmp_path, monkeypatch, capsys):

@@ -22,22 +22,23 @@ struct PackedFile {
   std::map<std::pair<std::string, std::string>, std::vector<double>> numbers;  // object, attribute
 
   void write(const std::filesystem::path& path) const {
-    using store::own;
-    const store::Handle file = own(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "file");
-    const store::Handle links = own(H5Pcreate(H5P_LINK_CREATE), "links");
+    using store::handle_of;
+    const store::Handle file =
+        handle_of(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "file");
+    const store::Handle links = handle_of(H5Pcreate(H5P_LINK_CREATE), "links");
     H5Pset_create_intermediate_group(links, 1);
-    const store::Handle text = own(H5Tcopy(H5T_C_S1), "text");
+    const store::Handle text = handle_of(H5Tcopy(H5T_C_S1), "text");
     H5Tset_size(text, H5T_VARIABLE);
     H5Tset_cset(text, H5T_CSET_UTF8);
     for (const auto& [name, tensor] : tensors) {
       const std::vector<hsize_t> shape(tensor.sizes().begin(), tensor.sizes().end());
       const store::Handle space =
-          own(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), name);
-      const store::Handle layout = own(H5Pcreate(H5P_DATASET_CREATE), name);
+          handle_of(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), name);
+      const store::Handle layout = handle_of(H5Pcreate(H5P_DATASET_CREATE), name);
       if (chunked)
         H5Pset_chunk(layout, static_cast<int>(shape.size()), std::vector<hsize_t>(shape.size(), 1).data());
       const store::Handle data =
-          own(H5Dcreate2(file, name.c_str(), type_of(tensor), space, links, layout, H5P_DEFAULT), name);
+          handle_of(H5Dcreate2(file, name.c_str(), type_of(tensor), space, links, layout, H5P_DEFAULT), name);
       const at::Tensor plain = tensor.contiguous();
       H5Dwrite(data, type_of(tensor), H5S_ALL, H5S_ALL, H5P_DEFAULT, plain.data_ptr());
     }
@@ -47,27 +48,27 @@ struct PackedFile {
       for (const auto& value : values) {
         pointers.push_back(value.c_str());
       }
-      const store::Handle space = own(H5Screate_simple(1, &count, nullptr), name);
+      const store::Handle space = handle_of(H5Screate_simple(1, &count, nullptr), name);
       const store::Handle data =
-          own(H5Dcreate2(file, name.c_str(), text, space, links, H5P_DEFAULT, H5P_DEFAULT), name);
+          handle_of(H5Dcreate2(file, name.c_str(), text, space, links, H5P_DEFAULT, H5P_DEFAULT), name);
       if (count > 0) {
         H5Dwrite(data, text, H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data());
       }
     }
     for (const auto& [name, value] : texts) {
-      const store::Handle space = own(H5Screate(H5S_SCALAR), name);
+      const store::Handle space = handle_of(H5Screate(H5S_SCALAR), name);
       const store::Handle attribute =
-          own(H5Acreate2(file, name.c_str(), text, space, H5P_DEFAULT, H5P_DEFAULT), name);
+          handle_of(H5Acreate2(file, name.c_str(), text, space, H5P_DEFAULT, H5P_DEFAULT), name);
       const char* pointer = value.c_str();
       H5Awrite(attribute, text, &pointer);
     }
     for (const auto& [where, values] : numbers) {
       const hsize_t count = values.size();
-      const store::Handle object = own(H5Oopen(file, where.first.c_str(), H5P_DEFAULT), where.first);
-      const store::Handle space = own(H5Screate_simple(1, &count, nullptr), where.second);
+      const store::Handle object = handle_of(H5Oopen(file, where.first.c_str(), H5P_DEFAULT), where.first);
+      const store::Handle space = handle_of(H5Screate_simple(1, &count, nullptr), where.second);
       const store::Handle attribute =
-          own(H5Acreate2(object, where.second.c_str(), H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT),
-              where.second);
+          handle_of(H5Acreate2(object, where.second.c_str(), H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT),
+                    where.second);
       H5Awrite(attribute, H5T_IEEE_F64LE, values.data());
     }
   }

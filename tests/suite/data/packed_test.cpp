@@ -312,16 +312,17 @@ TEST(Packed, RefusesFilesThatPromiseMoreThanTheyHold) {
   {
     // A terabyte that was never written.
     namespace store = taugrid::store;
-    const auto file = store::own(H5Fopen((scratch / "t.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
+    const auto file =
+        store::handle_of(H5Fopen((scratch / "t.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
     H5Ldelete(file, "/test/inputs", H5P_DEFAULT);
     const std::array<hsize_t, 4> shape = {1 << 20, 1 << 10, 1 << 10, 1};
     const std::array<hsize_t, 4> chunk = {1, 1 << 10, 1 << 10, 1};
-    const auto space = store::own(H5Screate_simple(4, shape.data(), nullptr), "space");
-    const auto creation = store::own(H5Pcreate(H5P_DATASET_CREATE), "creation");
+    const auto space = store::handle_of(H5Screate_simple(4, shape.data(), nullptr), "space");
+    const auto creation = store::handle_of(H5Pcreate(H5P_DATASET_CREATE), "creation");
     H5Pset_chunk(creation, 4, chunk.data());
     H5Pset_deflate(creation, 4);
-    store::own(H5Dcreate2(file, "/test/inputs", H5T_STD_U8LE, space, H5P_DEFAULT, creation, H5P_DEFAULT),
-               "create");
+    store::handle_of(
+        H5Dcreate2(file, "/test/inputs", H5T_STD_U8LE, space, H5P_DEFAULT, creation, H5P_DEFAULT), "create");
   }
   expect_contains(message_of([&] { read_task(scratch / "t.h5"); }),
                   "/test/inputs: declares 1099511627776 bytes");
@@ -330,17 +331,17 @@ TEST(Packed, RefusesFilesThatPromiseMoreThanTheyHold) {
 /// Replaces a list of numbers in the file by one of this length, whose zeros deflate has made small.
 void put_zeros(const std::filesystem::path& path, const char* name, hsize_t rows) {
   namespace store = taugrid::store;
-  const auto file = store::own(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
+  const auto file = store::handle_of(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
   H5Ldelete(file, name, H5P_DEFAULT);
   const hsize_t chunk = 1 << 20;
-  const auto space = store::own(H5Screate_simple(1, &rows, nullptr), "space");
-  const auto creation = store::own(H5Pcreate(H5P_DATASET_CREATE), "creation");
+  const auto space = store::handle_of(H5Screate_simple(1, &rows, nullptr), "space");
+  const auto creation = store::handle_of(H5Pcreate(H5P_DATASET_CREATE), "creation");
   H5Pset_chunk(creation, 1, &chunk);
   H5Pset_deflate(creation, 1);
-  const auto data =
-      store::own(H5Dcreate2(file, name, H5T_STD_I64LE, space, H5P_DEFAULT, creation, H5P_DEFAULT), "create");
+  const auto data = store::handle_of(
+      H5Dcreate2(file, name, H5T_STD_I64LE, space, H5P_DEFAULT, creation, H5P_DEFAULT), "create");
   const std::vector<std::int64_t> zeros(chunk);
-  const auto part = store::own(H5Screate_simple(1, &chunk, nullptr), "space");
+  const auto part = store::handle_of(H5Screate_simple(1, &chunk, nullptr), "space");
   for (hsize_t at = 0; at < rows; at += chunk) {
     H5Sselect_hyperslab(space, H5S_SELECT_SET, &at, nullptr, &chunk, nullptr);
     H5Dwrite(data, H5T_NATIVE_INT64, part, space, H5P_DEFAULT, zeros.data());
@@ -356,16 +357,16 @@ void put_one_text_often(const std::filesystem::path& path, std::size_t length, h
   const hsize_t single_row = 1;
   std::string image;  // of the reference in the file: written once, then repeated by its bytes
   {
-    const auto file = store::own(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
+    const auto file = store::handle_of(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
     H5Ldelete(file, "/class_names", H5P_DEFAULT);
-    const auto type = store::own(H5Tcopy(H5T_C_S1), "type");
+    const auto type = store::handle_of(H5Tcopy(H5T_C_S1), "type");
     H5Tset_size(type, H5T_VARIABLE);
-    const auto space = store::own(H5Screate_simple(1, &rows, nullptr), "space");
-    const auto creation = store::own(H5Pcreate(H5P_DATASET_CREATE), "creation");
+    const auto space = store::handle_of(H5Screate_simple(1, &rows, nullptr), "space");
+    const auto creation = store::handle_of(H5Pcreate(H5P_DATASET_CREATE), "creation");
     H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
-    const auto data = store::own(
+    const auto data = store::handle_of(
         H5Dcreate2(file, "/class_names", type, space, H5P_DEFAULT, creation, H5P_DEFAULT), "create");
-    const auto part = store::own(H5Screate_simple(1, &single_row, nullptr), "space");
+    const auto part = store::handle_of(H5Screate_simple(1, &single_row, nullptr), "space");
     H5Sselect_hyperslab(space, H5S_SELECT_SET, first.data(), nullptr, &single_row, nullptr);
     H5Dwrite(data, type, part, space, H5P_DEFAULT, &once);
     first[0] = H5Dget_offset(data);
@@ -394,7 +395,7 @@ TEST(Packed, RefusesWhatUnpacksToFarMoreThanTheFileHolds) {
 void with_labels(const Scratch& scratch, const std::function<void(hid_t file)>& create) {
   image_task().write(scratch / "t.h5");
   const auto file =
-      taugrid::store::own(H5Fopen((scratch / "t.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
+      taugrid::store::handle_of(H5Fopen((scratch / "t.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
   H5Ldelete(file, "/train/labels", H5P_DEFAULT);
   create(file);
 }
@@ -402,8 +403,8 @@ void with_labels(const Scratch& scratch, const std::function<void(hid_t file)>& 
 void create_labels(hid_t file, hid_t type, hid_t creation, bool growing = false) {
   namespace store = taugrid::store;
   const hsize_t rows = 4, most = growing ? H5S_UNLIMITED : rows;
-  const auto space = store::own(H5Screate_simple(1, &rows, &most), "space");
-  const auto data = store::own(
+  const auto space = store::handle_of(H5Screate_simple(1, &rows, &most), "space");
+  const auto data = store::handle_of(
       H5Dcreate2(file, "/train/labels", type, space, H5P_DEFAULT, creation, H5P_DEFAULT), "create");
   const std::array<std::int64_t, 4> labels = {0, 1, 2, 1};
   if (!growing) H5Dwrite(data, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels.data());
@@ -414,7 +415,7 @@ TEST(Packed, RefusesWhatHdf5WouldTakeOnTrust) {
   namespace store = taugrid::store;
   const auto problem = [&] { return message_of([&] { read_task(scratch / "t.h5"); }); };
   const auto chunked = [](hsize_t chunk) {
-    auto creation = store::own(H5Pcreate(H5P_DATASET_CREATE), "creation");
+    auto creation = store::handle_of(H5Pcreate(H5P_DATASET_CREATE), "creation");
     H5Pset_chunk(creation, 1, &chunk);
     return creation;
   };
@@ -434,7 +435,7 @@ TEST(Packed, RefusesWhatHdf5WouldTakeOnTrust) {
   with_labels(scratch, [&](hid_t file) { create_labels(file, H5T_STD_I64LE, chunked(1 << 28), true); });
   expect_contains(problem(), "/train/labels: declares 2147483648 bytes");
   with_labels(scratch, [&](hid_t file) {
-    const auto type = store::own(H5Tcopy(H5T_STD_I32LE), "type");
+    const auto type = store::handle_of(H5Tcopy(H5T_STD_I32LE), "type");
     H5Tset_precision(type, 13);
     create_labels(file, type, H5P_DEFAULT);
   });

@@ -86,7 +86,8 @@ class Results : public ::testing::Test {
     EXPECT_TRUE(writer.last_write_was_collective());
     writer.create("/tau/one", Element::int32, {}, {});
     const std::int32_t seven = 7;
-    writer.write_slabs("/tau/one", rank == ranks - 1 ? std::vector<Slab>{{{}, {}, &seven}} : std::vector<Slab>{});
+    writer.write_slabs("/tau/one",
+                       rank == ranks - 1 ? std::vector<Slab>{{{}, {}, &seven}} : std::vector<Slab>{});
     EXPECT_TRUE(writer.last_write_was_collective());
     writer.create("/tau/unmeasured", Element::float64, {2}, {"point"});
     writer.put("/pairs/empty", at::empty({0, 2}, at::kLong), {"pair", "point"});
@@ -157,7 +158,8 @@ TEST_F(Results, UnitsHaveJoulesWhereSomethingCountsThem) {
     writer.commit();
     return Hdf5File(folder_ / name);
   };
-  const auto counted = table("counted.h5", {{"u/0", 0, 0.5, "cpu"}, {"u/1", 1, 1.5, "NVIDIA", 20.25, "rapl+nvml"}});
+  const auto counted =
+      table("counted.h5", {{"u/0", 0, 0.5, "cpu"}, {"u/1", 1, 1.5, "NVIDIA", 20.25, "rapl+nvml"}});
   const auto joules = counted.text_and_number("/units", "key", "joules");
   ASSERT_EQ(joules.size(), 2U);
   EXPECT_TRUE(std::isnan(joules[0].second));
@@ -165,16 +167,17 @@ TEST_F(Results, UnitsHaveJoulesWhereSomethingCountsThem) {
   EXPECT_EQ(counted.text_and_number("/units", "energy_source", "seconds")[1],
             (std::pair<std::string, double>{"rapl+nvml", 1.5}));
   const auto uncounted = table("uncounted.h5", {{"u/0", 0, 0.5, "cpu"}});
-  EXPECT_EQ(uncounted.text_and_number("/units", "device", "seconds")[0], (std::pair<std::string, double>{"cpu", 0.5}));
+  EXPECT_EQ(uncounted.text_and_number("/units", "device", "seconds")[0],
+            (std::pair<std::string, double>{"cpu", 0.5}));
   EXPECT_ANY_THROW(uncounted.text_and_number("/units", "key", "joules"));
 }
 
 TEST_F(Results, ScalesAreAttached) {
   write(folder_ / "r.h5", MPI_COMM_WORLD);
-  const Handle file = own(H5Fopen((folder_ / "r.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open");
+  const Handle file = handle_of(H5Fopen((folder_ / "r.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open");
   const auto attached = [&](const std::string& path, unsigned dimension, const std::string& scale) {
-    const Handle dataset = own(H5Dopen2(file, path.c_str(), H5P_DEFAULT), path);
-    const Handle other = own(H5Dopen2(file, scale.c_str(), H5P_DEFAULT), scale);
+    const Handle dataset = handle_of(H5Dopen2(file, path.c_str(), H5P_DEFAULT), path);
+    const Handle other = handle_of(H5Dopen2(file, scale.c_str(), H5P_DEFAULT), scale);
     return H5DSis_scale(other) > 0 && H5DSis_attached(dataset, other, dimension) > 0;
   };
   EXPECT_TRUE(attached("/s/cosine", 0, "/tasks/name"));
@@ -269,8 +272,9 @@ TEST_F(Results, WrongCallsAreRefused) {
 }
 
 TEST_F(Results, AnUnwritableFolderIsAnInputErrorOnAllRanks) {
-  expect_contains(message_of([&] { ResultsWriter(folder_ / "no" / "r.h5", comm::Communicator(MPI_COMM_WORLD)); }),
-                  "No such file or directory");
+  expect_contains(
+      message_of([&] { ResultsWriter(folder_ / "no" / "r.h5", comm::Communicator(MPI_COMM_WORLD)); }),
+      "No such file or directory");
 }
 
 TEST_F(Results, AFullDiskIsAnInputErrorOnAllRanks) {

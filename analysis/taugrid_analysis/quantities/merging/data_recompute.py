@@ -12,7 +12,7 @@ from torch import Tensor
 from taugrid_analysis.files import text
 from taugrid_analysis.quantities.merging import data_formulas, masks
 from taugrid_analysis.quantities.merging.formulas import Settings
-from taugrid_analysis.quantities.merging.oracle_models import own
+from taugrid_analysis.quantities.merging.oracle_models import fine_tuned_models
 from taugrid_analysis.recompute.checks import Check, Place, Reading, places, relative, stored
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 
@@ -26,7 +26,10 @@ def inputs(oracle: Oracle, group: str, t: int) -> Tensor:
 @cache
 def _informations(oracle: Oracle, name: str, regime: str, classes: str, batch: int) -> list[Parameters]:
     given = partial(inputs, oracle, f"merging/{name}/{regime}")
-    return [data_formulas.fisher_information(model, given, classes, batch) for model in own(oracle, regime)]
+    return [
+        data_formulas.fisher_information(model, given, classes, batch)
+        for model in fine_tuned_models(oracle, regime)
+    ]
 
 
 def informations(oracle: Oracle, name: str, regime: str, settings: Settings) -> list[Parameters]:
@@ -36,12 +39,14 @@ def informations(oracle: Oracle, name: str, regime: str, settings: Settings) -> 
 @cache
 def learnt(oracle: Oracle, method: str, regime: str) -> tuple[Tensor, list[float]]:
     """As data_formulas.coefficients(), of the tasks' own models."""
-    return data_formulas.coefficients(own(oracle, regime), oracle.inputs.config["merging"][method])
+    return data_formulas.coefficients(
+        fine_tuned_models(oracle, regime), oracle.inputs.config["merging"][method]
+    )
 
 
 def _of_tasks(method: str, oracle: Oracle, name: str, regime: str, settings: Settings) -> Parameters:
     """The informations of the tasks' own models, with what is known of them already."""
-    models = own(oracle, regime)
+    models = fine_tuned_models(oracle, regime)
     if method == "fisher":
         return data_formulas.by_fisher(models, informations(oracle, name, regime, settings), settings)
     if method == "adamerging":
@@ -52,7 +57,9 @@ def _of_tasks(method: str, oracle: Oracle, name: str, regime: str, settings: Set
 
 
 def _stitched(method: str, oracle: Oracle, name: str, regime: str, settings: Settings) -> Parameters:
-    return masks.stitch(masks.of_method(oracle, name, method, regime, settings), own(oracle, regime))
+    return masks.stitch(
+        masks.of_method(oracle, name, method, regime, settings), fine_tuned_models(oracle, regime)
+    )
 
 
 def joint(oracle: Oracle, name: str, regime: str, _: Settings) -> Parameters:

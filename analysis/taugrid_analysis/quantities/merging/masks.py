@@ -15,7 +15,7 @@ from torch.func import grad_and_value
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.quantities.bases import clustering
-from taugrid_analysis.quantities.merging.oracle_models import Model, own
+from taugrid_analysis.quantities.merging.oracle_models import Model, fine_tuned_models
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, places, relative, stored
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
@@ -50,7 +50,7 @@ def _inside(oracle: Oracle, regime: str, settings: Settings) -> list[str]:
 @cache
 def learnt(oracle: Oracle, masks_of: str, regime: str, t: int) -> tuple[Parameters, list[float]]:
     """As mask(), of task t's own model."""
-    return mask(own(oracle, regime)[t], oracle.inputs.config["merging"][masks_of])
+    return mask(fine_tuned_models(oracle, regime)[t], oracle.inputs.config["merging"][masks_of])
 
 
 def mask(model: Model, settings: Settings) -> tuple[Parameters, list[float]]:
@@ -180,7 +180,7 @@ def checks(oracle: Oracle, name: str, method: str, settings: Settings) -> Iterat
         every = [learnt(oracle, masks_of, regime, t)[0] for t in range(len(oracle.tasks))]
         labels = oracle.results[f"{group}/{regime}/labels"][()].astype(int)
         return clustering.as_good_as_any(
-            cosines(every, own(oracle, regime)), labels, int(settings["clusters"])
+            cosines(every, fine_tuned_models(oracle, regime)), labels, int(settings["clusters"])
         )
 
     if method != "localize_stitch" and settings["clusters"] > 0 and len(oracle.tasks) <= clustering.COUNTED:

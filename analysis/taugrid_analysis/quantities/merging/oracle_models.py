@@ -40,6 +40,6 @@ class Model:
         return self.oracle.through(self.regime, self.tau, x, t, self.statistics())
 
 
-def own(oracle: Oracle, regime: str) -> list[Model]:
+def fine_tuned_models(oracle: Oracle, regime: str) -> list[Model]:
     """Each task's own model."""
     return [Model(oracle, regime, oracle.tau(regime, t), (t,)) for t in range(len(oracle.tasks))]
