@@ -3,8 +3,12 @@
 #include "suite/ledger/results.hpp"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <stdexcept>
+
+#include "suite/error.hpp"
 
 namespace taugrid::ledger {
 namespace {
@@ -80,6 +84,24 @@ void Results::attribute(const std::string& object, const std::string& name, cons
   file_.attribute(object, name, value);
 }
 
+namespace {
+
+/// Throws InputError unless numbers of these sizes, of the last dimensions, lie within the shape from `start`
+/// on: a unit's file may be another program's.
+void require_fits(at::IntArrayRef sizes, const std::vector<std::int64_t>& start,
+                  const std::vector<std::int64_t>& shape, const std::string& where) {
+  bool fits = sizes.size() <= shape.size();
+  for (std::size_t d = 0; fits && d < shape.size(); ++d) {
+    const auto before = shape.size() - sizes.size();
+    fits = start[d] + (d < before ? 1 : sizes[d - before]) <= shape[d];
+  }
+  if (!fits)
+    throw InputError(fmt::format("unit {}: has the shape {}; expected it within {}, from {} on", where, sizes,
+                                 fmt::join(shape, " × "), fmt::join(start, ", ")));
+}
+
+}  // namespace
+
 void place_boxes(store::ResultsWriter& file, const Finished& done, const std::string& path,
                  store::Element element, const std::vector<std::int64_t>& shape,
                  const std::vector<std::string>& dimensions, const std::vector<Box>& boxes,
@@ -96,6 +118,7 @@ void place_boxes(store::ResultsWriter& file, const Finished& done, const std::st
     slab.start.resize(shape.size(), 0);
     slab.count.assign(shape.size(), 1);
     const auto sizes = kept.back().sizes();
+    require_fits(sizes, slab.start, shape, box.key + ": " + tensor + " for " + path);
     for (std::size_t d = 0; d < sizes.size(); ++d) slab.count[shape.size() - sizes.size() + d] = sizes[d];
     slab.data = kept.back().const_data_ptr();
     slabs.push_back(std::move(slab));

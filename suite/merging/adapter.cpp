@@ -233,9 +233,11 @@ Prefix prefix_of(const std::vector<std::string>& names, const store::TensorFolde
   }
   if (fitting.size() == 1) return fitting.front();
   const auto lost = *missing({});
-  throw InputError(fmt::format("{}: changes {}, which {} {}; expected an adapter of this base", file.string(),
-                               store::quoted(lost), theta0.folder().string(),
-                               fitting.empty() ? "does not have" : "has at several places"));
+  const bool is_renamed = BaseLayers(theta0.folder(), theta0.has("lm_head.weight")).are_renamed;
+  throw InputError(fmt::format("{}: changes {}, which {} {}; expected an adapter of this base{}",
+                               file.string(), store::quoted(lost), theta0.folder().string(),
+                               fitting.empty() ? "does not have" : "has at several places",
+                               is_renamed ? ", by the names of its file: transformers 5 has others" : ""));
 }
 
 /// Low-rank parts belong to a module's weight, and whole tensors have names of their own.
@@ -254,8 +256,9 @@ bool Adapter::is_in(const fs::path& folder) {
 Adapter::Adapter(const fs::path& folder, const store::TensorFolder& theta0)
     : folder_(folder), tensors_(mapped(folder)) {
   const Configuration configuration(folder);
-  read_tensors(configuration, theta0);
-  for (auto& [name, change] : changes_) require_shapes(name, change, configuration, theta0);
+  const BaseLayers base_layers(theta0.folder(), theta0.has("lm_head.weight"));
+  read_tensors(configuration, base_layers, theta0);
+  for (auto& [name, change] : changes_) require_shapes(name, change, configuration, base_layers, theta0);
   const auto last = fs::path(configuration.base).filename();
   const auto here = fs::weakly_canonical(theta0.folder()).filename();
   if (!last.empty() && last != here)
@@ -264,7 +267,8 @@ Adapter::Adapter(const fs::path& folder, const store::TensorFolder& theta0)
                                  theta0.folder().string()));
 }
 
-void Adapter::read_tensors(const Configuration& configuration, const store::TensorFolder& theta0) {
+void Adapter::read_tensors(const Configuration& configuration, const BaseLayers& base_layers,
+                           const store::TensorFolder& theta0) {
   const auto file = folder_ / weights_name;
   const auto refuse = [&](const std::string& name, const std::string& problem) {
     throw InputError(file.string() + ": " + store::quoted(name) + " " + problem);
@@ -284,7 +288,6 @@ void Adapter::read_tensors(const Configuration& configuration, const store::Tens
   }
   if (pieces.empty()) throw InputError(file.string() + ": holds no tensors; expected those of an adapter");
   const auto prefix = prefix_of(targets, theta0, file);
-  const BaseLayers base_layers(theta0.folder(), theta0.has("lm_head.weight"));
   for (const auto& [name, piece] : pieces) {
     using Role = Piece::Role;
     if (piece.role == Role::original) {
@@ -320,7 +323,7 @@ void Adapter::read_tensors(const Configuration& configuration, const store::Tens
 }
 
 void Adapter::require_shapes(const std::string& name, Change& change, const Configuration& configuration,
-                             const store::TensorFolder& theta0) const {
+                             const BaseLayers& base_layers, const store::TensorFolder& theta0) const {
   const auto file = (folder_ / weights_name).string();
   const auto shape_of = [&](const std::string& stored) { return tensors_.tensors().at(stored).shape; };
   const auto& base = theta0.tensors().at(name).shape;
@@ -354,7 +357,10 @@ void Adapter::require_shapes(const std::string& name, Change& change, const Conf
     if (!turned) refuse(change.a, "[rank, words]");
     change.transposed = true;
   } else {
-    change.transposed = plain && turned ? configuration.transposed : turned;
+    // PEFT asks each layer whether a square one is; the configuration keeps the flag of the layer it came to
+    // last.
+    const bool is_conv1d = base_layers.has_conv1d ? base_layers.is_conv1d(name) : configuration.transposed;
+    change.transposed = plain && turned ? is_conv1d : turned;
     if (change.transposed && base.size() != 2) refuse(change.a, "[rank, in] of a filter");
   }
   const auto root = static_cast<double>(rank);

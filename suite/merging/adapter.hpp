@@ -18,6 +18,8 @@
 
 namespace taugrid::merging {
 
+struct BaseLayers;
+
 class Adapter {
  public:
   /// Whether the folder holds an adapter, and no whole model.
@@ -62,9 +64,10 @@ class Adapter {
   };
   struct Configuration;
 
-  void read_tensors(const Configuration& configuration, const store::TensorFolder& theta0);
+  void read_tensors(const Configuration& configuration, const BaseLayers& base_layers,
+                    const store::TensorFolder& theta0);
   void require_shapes(const std::string& name, Change& change, const Configuration& configuration,
-                      const store::TensorFolder& theta0) const;
+                      const BaseLayers& base_layers, const store::TensorFolder& theta0) const;
   /// s·B·A of whole rows [first, first + count), [count, columns], double.
   at::Tensor product(const Change& change, std::int64_t first, std::int64_t count) const;
 

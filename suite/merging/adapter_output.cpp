@@ -90,6 +90,11 @@ class Writing {
     factor(work, making.see);
     if (team_.rank() > 0) kept_.reset();
     team_.wait_for_all("factors of the adapter");
+    if (base_layers_.are_renamed)
+      output_.notes.push_back(
+          "modules have the names of the base's file, and transformers 5 has others for some: where PEFT "
+          "does not "
+          "find one, transformers 4 does");
     if (team_.rank() == 0) put_together();
     team_.wait_for_all("files of the adapter");  // asleep
     const auto sums =
@@ -359,9 +364,7 @@ class Writing {
       place.part = is_embedding ? Part::embedding : Part::product;
     } else if (!is_whole && is_linear(tensor) && !is_tied(tensor)) {
       place.part = Part::product;
-      const auto module = last_step(module_of(tensor.name));
-      place.transposed = base_layers_.has_conv1d &&
-                         (module == "c_attn" || module == "c_proj" || module == "c_fc" || module == "q_attn");
+      place.transposed = base_layers_.is_conv1d(tensor.name);
     } else if (is_weight) {
       place.part = (!is_whole && is_tied(tensor)) || !has_floats_alone(module_of(tensor.name)) ? Part::none
                                                                                                : Part::module;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/merging/base_layers.hpp"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "suite/merging/layers.hpp"
@@ -29,6 +31,7 @@ BaseLayers::BaseLayers(const std::filesystem::path& base, bool stores_head) {
   each_said(json, "model_type", [&](const Json& type) {
     for (const auto* known : {"gpt2", "openai-gpt", "imagegpt", "decision_transformer"})
       has_conv1d = has_conv1d || type == known;
+    for (const auto* known : {"gpt_neox", "mixtral", "vit"}) are_renamed = are_renamed || type == known;
   });
   bool ties = false, unsaid = true, has_head = !json.contains("architectures");
   each_said(json, "tie_word_embeddings", [&](const Json& value) {
@@ -45,6 +48,13 @@ BaseLayers::BaseLayers(const std::filesystem::path& base, bool stores_head) {
   each_said(json, "vocab_size", [&](const Json& size) {
     if (size.is_number_integer()) tied.insert(size.get<std::int64_t>());
   });
+}
+
+bool BaseLayers::is_conv1d(const std::string& name) const {
+  constexpr std::array modules = {"c_attn.weight", "c_proj.weight", "c_fc.weight", "q_attn.weight"};
+  return has_conv1d && std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
+           return name == module || name.ends_with("." + module);
+         });
 }
 
 bool BaseLayers::is_tied(const std::string& name, const std::vector<std::int64_t>& shape) const {

@@ -39,9 +39,13 @@ void edit_configuration(const Recipe& recipe, const std::vector<std::unique_ptr<
                       "n_layers); expected one that slices can change",
                       (recipe.base / "config.json").string(), before));
     // What is said of each layer, such as its kind of attention, goes with it: every list with an entry a
-    // layer.
-    for (auto& entry : json) {
-      if (!entry.is_array() || std::ssize(entry) != before) continue;
+    // layer. Ids of tokens and names of classes may be as many, and are of no layer.
+    for (auto each : json.items()) {
+      const auto& key = each.key();
+      auto& entry = each.value();
+      if (!entry.is_array() || std::ssize(entry) != before || key == "architectures" ||
+          key.ends_with("token_id") || key.ends_with("token_ids"))
+        continue;
       auto kept = nlohmann::ordered_json::array();
       for (const auto& slice : recipe.slices) {
         const auto range = slice.sources.front().layers;

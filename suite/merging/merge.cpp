@@ -62,8 +62,7 @@ std::string what_is_made(const Recipe& recipe, const std::vector<std::unique_ptr
     std::vector<std::string> files;
     for (const auto& entry : fs::directory_iterator(folder)) {
       std::error_code error;
-      const auto kind = entry.path().extension();
-      if ((kind != ".safetensors" && kind != ".json") || !fs::is_regular_file(entry.path(), error)) continue;
+      if (!fs::is_regular_file(entry.path(), error)) continue;
       files.push_back(fmt::format("# {} {} {}\n", entry.path().string(), fs::file_size(entry.path(), error),
                                   fs::last_write_time(entry.path(), error).time_since_epoch().count()));
     }
@@ -84,6 +83,20 @@ double bytes_of_inputs(const Recipe& recipe, const std::vector<std::unique_ptr<S
   }
   double all = 0;
   for (const auto& entry : read) all += entry.second;
+  return all;
+}
+
+/// Bytes of the rows that models get of a common vocabulary: the models share them.
+double bytes_of_rows(const std::vector<std::unique_ptr<Stage>>& stages) {
+  double all = 0;
+  for (const auto& stage : stages)
+    for (const auto& [name, info] : stage->start().tensors()) {
+      auto most = stage->start().bytes_of_rows(name);
+      for (const auto& model : stage->models())
+        if (const auto* weights = std::get_if<Weights>(&model); weights != nullptr && weights->has(name))
+          most = std::max(most, weights->bytes_of_rows(name));
+      all += static_cast<double>(most);
+    }
   return all;
 }
 
@@ -114,7 +127,7 @@ std::vector<Load> loads_of(const Recipe& recipe, const std::vector<std::unique_p
     }
   }
   constexpr double program = 100e6;  // before the first block, and what waits to be written
-  for (auto& load : all) load.memory += program;
+  for (auto& load : all) load.memory += program + bytes_of_rows(stages);
   return all;
 }
 

@@ -34,16 +34,30 @@ bool is_known(const std::string& name) {
   return names.contains(name);
 }
 
+}  // namespace
+
+const std::set<std::string>& tokenizers_not_read() {
+  static const std::set<std::string> names = {"tokenizer.model",     "sentencepiece.bpe.model",
+                                              "sentencepiece.model", "spiece.model",
+                                              "spm.model",           "spm_char.model",
+                                              "source.spm",          "target.spm",
+                                              "tekken.json",         "vocab.bpe",
+                                              "prophetnet.tokenizer"};
+  return names;
+}
+
+namespace {
+
 /// Whether it is a tokenizer's, or names tokens by their ids.
 bool is_of_tokenizer(const std::string& name) {
   static const std::set<std::string> names = {
       "generation_config.json",
       // tokenizers
       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-      "vocab.txt", "merges.txt", "vocab.bpe", "bpe.codes", "dict.txt", "normalizer.json", "tekken.json",
-      "tokenizer.model", "sentencepiece.bpe.model", "sentencepiece.model", "spiece.model", "source.spm",
-      "target.spm", "chat_template.json", "chat_template.jinja"};
-  return names.contains(name) || name.ends_with(".tiktoken");
+      "vocab.txt", "merges.txt", "bpe.codes", "dict.txt", "normalizer.json", "emoji.json",
+      "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "entity_vocab.json", "chat_template.json",
+      "chat_template.jinja"};
+  return names.contains(name) || tokenizers_not_read().contains(name) || name.ends_with(".tiktoken");
 }
 
 /// Whether a file tells under which terms the model stands.

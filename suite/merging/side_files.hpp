@@ -6,9 +6,14 @@
 
 #include <filesystem>
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace taugrid::merging {
+
+/// Names of tokenizers' files that only their own libraries read, such as sentencepiece's.
+const std::set<std::string>& tokenizers_not_read();
 
 /// Copies the content of the files of `base` that a merged model needs, under their own names, to the folder
 /// `to`; those of the tokenizer are the folder `tokenizer`'s. Files that this does not know, such as a

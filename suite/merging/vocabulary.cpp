@@ -18,6 +18,7 @@
 #include "suite/error.hpp"
 #include "suite/merging/base_layers.hpp"
 #include "suite/merging/layers.hpp"
+#include "suite/merging/side_files.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/input_json.hpp"
@@ -226,7 +227,7 @@ Tokens tokens_of(const fs::path& path, const std::string& text) {
 }
 
 std::optional<Tokens> tokens_in(const fs::path& folder) {
-  const auto file = [&](const char* name) { return folder / name; };
+  const auto file = [&](const std::string& name) { return folder / name; };
   Tokens tokens;
   fs::path read = file("tokenizer.json");
   if (store::is_there(read)) {
@@ -239,8 +240,7 @@ std::optional<Tokens> tokens_in(const fs::path& folder) {
     std::int64_t id = 0;
     for (std::string line; std::getline(lines, line);) tokens.ids[line] = id++;
   } else {
-    for (const auto* name : {"tokenizer.model", "sentencepiece.bpe.model", "spiece.model",
-                             "sentencepiece.model", "source.spm", "tekken.json", "vocab.bpe"})
+    for (const auto& name : tokenizers_not_read())
       if (store::is_there(file(name)))
         refuse(file(name),
                "is the only tokenizer here, and not read; expected tokenizer.json beside it: "
@@ -517,7 +517,7 @@ void Vocabulary::arrange(const std::string& name, const std::vector<Owner>& owne
       place.emplace(entry.first, std::ssize(place));
   }
   const auto count = std::ssize(place);
-  const auto further = at::zeros({count + 1, width}, at::kFloat);  // the last: of ids that are no token's
+  const auto further = at::zeros({count, width}, at::kFloat), zeros = at::zeros({width}, at::kFloat);
   for (const auto& [token, i] : place) further[i].copy_(row(name, token, owners));
   for (const auto& owner : owners) {
     std::vector<std::int64_t> index(static_cast<std::size_t>(rows_), -1 - count);
@@ -531,7 +531,7 @@ void Vocabulary::arrange(const std::string& name, const std::vector<Owner>& owne
     for (std::int64_t i = 0; i < rows_; ++i)
       is_as_it_was = is_as_it_was && index[static_cast<std::size_t>(i)] == i;
     if (is_as_it_was) continue;
-    owner.weights->arrange(name, {index, further});
+    owner.weights->arrange(name, {index, further, zeros});  // the last: of ids that are no token's
     if (rows_ == std::ssize(ids_)) continue;
     auto sum = at::zeros({width}, at::kDouble);
     constexpr std::int64_t at_once = 1024;
@@ -542,9 +542,8 @@ void Vocabulary::arrange(const std::string& name, const std::vector<Owner>& owne
                  .view({n, width})
                  .sum(0, false, at::kDouble);
     }
-    const auto with_mean = further.clone();
-    with_mean[count].copy_(sum.div_(static_cast<double>(std::ssize(ids_))));
-    owner.weights->arrange(name, {std::move(index), with_mean});
+    owner.weights->arrange(
+        name, {std::move(index), further, sum.div_(static_cast<double>(std::ssize(ids_))).to(at::kFloat)});
   }
 }
 

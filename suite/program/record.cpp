@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include "kernels/full_products.hpp"
 #include "suite/comm/processor.hpp"
@@ -107,11 +108,17 @@ Finish read_finished(const schedule::RunFolder& folder, const std::vector<schedu
   auto hash = fnv_start;
   for (const auto& unit : units) {
     const auto header = folder.read_metadata(unit.key);
-    finish.rows.push_back(
-        {unit.key, std::stoi(header.at("rank")), std::stod(header.at("seconds")), header.at("device")});
-    if (const auto joules = header.find("joules"); joules != header.end()) {
-      finish.rows.back().joules = std::stod(joules->second);
-      finish.rows.back().energy_source = header.at("energy_source");
+    try {
+      finish.rows.push_back(
+          {unit.key, std::stoi(header.at("rank")), std::stod(header.at("seconds")), header.at("device")});
+      if (const auto joules = header.find("joules"); joules != header.end()) {
+        finish.rows.back().joules = std::stod(joules->second);
+        finish.rows.back().energy_source = header.at("energy_source");
+      }
+    } catch (const std::logic_error&) {  // of std::stoi() and at()
+      throw InputError("unit " + unit.key +
+                       ": its file says no rank, seconds and device as a unit's does; remove it from " +
+                       (folder.path() / "units").string() + ", and the same command computes it again");
     }
     for (const auto& [name, value] : header) hash = fnv1a(name + '\0' + value + '\0', hash);
     if (const auto maker = header.find("computed_by"); maker != header.end()) makers.insert(maker->second);
@@ -144,9 +151,12 @@ bool made_of(const std::filesystem::path& results, const std::string& digest) {
   } catch (const InputError&) {  // cut, or no HDF5 file: written anew
     return false;
   }
-  const auto kept = store::InputFile::text(digest_file(results));  // none in folders of early versions
-  if (!kept || *kept == digest_line(results)) return true;
-  fmt::print(stderr, "# warning: {} is not as it was written: it is written anew\n", results.string());
+  // None in folders of early versions, or after a kill: nobody knows then whether the file is as it was
+  // written.
+  const auto kept = store::InputFile::text(digest_file(results));
+  if (kept && *kept == digest_line(results)) return true;
+  if (kept)
+    fmt::print(stderr, "# warning: {} is not as it was written: it is written anew\n", results.string());
   return false;
 }
 

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "suite/error.hpp"
+#include "suite/schedule/detail/own_file.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/input_file.hpp"
 
@@ -53,32 +54,15 @@ bool make_exclusively(const fs::path& path, const std::string& text) {
   if (created || error == EEXIST) return created;
   constexpr std::array without_links = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK};
   if (std::find(without_links.begin(), without_links.end(), error) == without_links.end())
-    throw InputError(fmt::format("cannot write {}: {}", path.string(), reason(error)));
+    store::refuse_to_write(path, error);
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0 && errno == EEXIST) return false;
   const bool whole =
       file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int problem = errno;
   if (file >= 0) ::close(file);
-  if (!whole) throw InputError(fmt::format("cannot write {}: {}", path.string(), reason(problem)));
+  if (!whole) store::refuse_to_write(path, problem);
   return true;
-}
-
-/// Opens a file of the run folder's own for writing. What has its name and leads elsewhere, or is no file,
-/// would be somebody's loss.
-int open_own(const fs::path& path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-  const int error = errno;
-  struct stat status {};
-  const bool opened = file >= 0 && ::fstat(file, &status) == 0;
-  if (opened && S_ISREG(status.st_mode)) return file;
-  if (file >= 0) ::close(file);
-  if (opened || error == ELOOP)
-    throw InputError(
-        fmt::format("{} is {}, and the run would write through it; expected a file of its own: remove it",
-                    path.string(), opened ? "no plain file" : "a link"));
-  throw InputError(fmt::format("cannot write {}: {}; choose a folder that you may write to", path.string(),
-                               reason(error)));
 }
 
 }  // namespace
@@ -108,7 +92,7 @@ Hold::Hold(fs::path run, HoldTimes times, std::function<void(const std::string&)
     const int error = errno;
     ::unlink(path_.c_str());
     ::close(lock_);
-    throw InputError(fmt::format("cannot write {}: {}", (run_ / ".lock").string(), reason(error)));
+    store::refuse_to_write(run_ / ".lock", error);
   }
   thread_ = std::jthread([this](const std::stop_token& token) { beat(token); });
 }

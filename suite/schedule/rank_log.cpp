@@ -10,12 +10,10 @@
 
 namespace taugrid::schedule {
 
-RankLog::RankLog(const std::filesystem::path& folder, int rank) {
-  const auto number = std::to_string(rank);
-  const auto name = "rank-" + std::string(5 - std::min<std::size_t>(5, number.size()), '0') + number + ".log";
+RankLog::RankLog(const std::filesystem::path& file) {
   try {
-    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_st>((folder / name).string());
-    logger_ = std::make_shared<spdlog::logger>(name, std::move(sink));
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_st>(file.string());
+    logger_ = std::make_shared<spdlog::logger>(file.filename().string(), std::move(sink));
   } catch (const spdlog::spdlog_ex& error) {
     throw InputError(error.what());
   }

@@ -51,14 +51,15 @@ void require_same(const fs::path& run, const char* name, const std::string& text
 void remove_leftovers(const fs::path& run) {
   const auto leftover = [](const fs::directory_entry& entry) {
     const auto name = entry.path().filename().string();
-    return entry.is_regular_file() && name.starts_with('.') &&
+    return (entry.is_symlink() || entry.is_regular_file()) && name.starts_with('.') &&
            (store::is_temporary_name(name) || name.starts_with(".owner."));
   };
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(run)) {
     if (leftover(entry)) leftovers.push_back(entry.path());
   }
-  for (const char* part : {"units", "checkpoints", "scratch"}) {
+  for (const char* part : {"units", "checkpoints", "scratch", "data"}) {
+    if (!fs::exists(run / part)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(run / part)) {
       if (leftover(entry)) leftovers.push_back(entry.path());
     }
@@ -87,6 +88,7 @@ void on_first_rank(const comm::Communicator& world, const char* what, const std:
       problem = error.what();
     }
   }
+  world.patient_barrier(what);  // the others sleep: it may take minutes
   world.broadcast(problem, 0, what);
   if (!problem.empty()) {
     throw InputError(problem);

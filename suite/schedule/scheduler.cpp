@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "suite/comm/operation.hpp"
 #include "suite/error.hpp"
 #include "suite/schedule/detail/dealer.hpp"
+#include "suite/schedule/detail/own_file.hpp"
 #include "suite/schedule/detail/unit_file.hpp"
 #include "suite/schedule/rank_log.hpp"
 #include "suite/store/atomic_file.hpp"
@@ -162,7 +164,7 @@ class Worker {
         dealing_(dealing),
         folder_(folder),
         asker_(asker),
-        log_(folder.path() / "log", runtime.world().rank()) {}
+        log_(own_log(folder, runtime.world().rank())) {}
 
   void work(const std::vector<WorkUnit>& units) const {
     while (true) {
@@ -183,6 +185,13 @@ class Worker {
   }
 
  private:
+  // RUN/log/rank-00000.log, which no link leads elsewhere.
+  static std::filesystem::path own_log(const RunFolder& folder, int rank) {
+    auto path = folder.path() / "log" / fmt::format("rank-{:05}.log", rank);
+    ::close(detail::open_own(path));
+    return path;
+  }
+
   // The ranks of several groups, in order, as one.
   comm::Communicator joined(std::vector<int>& groups, std::int64_t count, int unit) const {
     groups.resize(static_cast<std::size_t>(count));
@@ -236,6 +245,7 @@ class Worker {
       }
       file.metadata["digest"] = detail::digest_of(file);
       file.metadata.insert(options_.header.begin(), options_.header.end());
+      file.metadata[detail::header_digest] = detail::digest_of_header(file);
       folder_.commit(unit.key, file);
       discard_scratch(context.scratch);
     }

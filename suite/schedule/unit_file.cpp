@@ -3,6 +3,8 @@
 #include "suite/schedule/detail/unit_file.hpp"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +13,7 @@
 
 #include "suite/hash.hpp"
 #include "suite/store/input_file.hpp"
+#include "suite/store/safetensors_header.hpp"
 
 namespace taugrid::schedule::detail {
 
@@ -21,7 +24,7 @@ std::optional<std::map<std::string, std::string>> read_header(const std::filesys
   const auto first = file.read(0, sizeof length);
   if (first.size() < sizeof length) return std::nullopt;
   std::memcpy(&length, first.data(), sizeof length);
-  if (length > bytes - sizeof length) return std::nullopt;
+  if (length > store::detail::header_limit || length > bytes - sizeof length) return std::nullopt;
   const auto text = file.read(sizeof length, length);
   try {
     std::map<std::string, std::string> entries;
@@ -52,12 +55,24 @@ std::string digest_of(const store::TensorFile& file) {
   return hexadecimal(hash);
 }
 
+std::string digest_of_header(const store::TensorFile& file) {
+  auto hash = fnv_start;
+  for (const auto& [name, value] : file.metadata)
+    if (name != header_digest) hash = fnv1a(name + '\0' + value + '\0', hash);
+  for (const auto& [name, tensor] : file.tensors)
+    hash = fnv1a(fmt::format("{} {} {}", name, at::toString(tensor.scalar_type()), tensor.sizes()), hash);
+  return hexadecimal(hash);
+}
+
 std::string damage_of(const store::TensorFile& file, std::string_view key) {
   const auto& header = file.metadata;
   if (const auto name = header.find("key"); name != header.end() && name->second != key)
     return "is the unit " + name->second;
   if (const auto digest = header.find("digest"); digest != header.end() && digest->second != digest_of(file))
     return "does not hold the numbers that were written";
+  if (const auto digest = header.find(header_digest);
+      digest != header.end() && digest->second != digest_of_header(file))
+    return "does not have the header that was written";
   return "";
 }
 

@@ -140,6 +140,7 @@ void pwrite_all(int descriptor, const std::filesystem::path& path, std::uint64_t
 Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) refuse_to_write(path_, errno);
+  flush(path_.has_parent_path() ? path_.parent_path() : ".", true);
 }
 
 Journal::~Journal() { ::close(descriptor_); }

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "suite/error.hpp"
+#include "suite/store/hdf5_text.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/mapped_file.hpp"
 
@@ -66,16 +67,6 @@ Handle within_file(hid_t access) {
   return result;
 }
 
-/// The string without its padding.
-std::string unpadded(const char* data, std::size_t size, H5T_str_t padding) {
-  std::string text(data, size);
-  text.resize(std::min(text.size(), text.find('\0')));
-  if (padding == H5T_STR_SPACEPAD) {
-    text.erase(text.find_last_not_of(' ') + 1);
-  }
-  return text;
-}
-
 /// Bytes of one chunk; 0 where the data set has none.
 std::uint64_t chunk_bytes(hid_t creation, std::size_t element) {
   std::array<hsize_t, H5S_MAX_RANK> extent{};
@@ -86,33 +77,6 @@ std::uint64_t chunk_bytes(hid_t creation, std::size_t element) {
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent[i]), &bytes)) return UINT64_MAX;
   }
   return bytes;
-}
-
-/// Reads `count` strings of the file type `type` by `read(memory type, buffer)`. `transfer`: as it reads.
-template <class Read>
-std::vector<std::string> read_strings(hid_t type, hid_t space, std::size_t count, hid_t transfer,
-                                      Read&& read) {
-  std::vector<std::string> result;
-  result.reserve(count);
-  if (count == 0) {
-    return result;
-  }
-  if (check(H5Tis_variable_str(type), "string type") > 0) {
-    std::vector<char*> texts(count, nullptr);
-    read(type, texts.data());
-    for (const char* text : texts) {
-      result.emplace_back(text == nullptr ? "" : text);
-    }
-    H5Dvlen_reclaim(type, space, transfer, texts.data());
-  } else {
-    const std::size_t size = H5Tget_size(type);
-    std::vector<char> raw(count * size);
-    read(type, raw.data());
-    for (std::size_t i = 0; i < count; ++i) {
-      result.push_back(unpadded(raw.data() + i * size, size, H5Tget_strpad(type)));
-    }
-  }
-  return result;
 }
 
 }  // namespace
@@ -211,7 +175,13 @@ Handle Hdf5File::open(const std::string& name) const {
     refuse(name, "missing");
   }
   const Handle access = within_file(H5P_DATASET_ACCESS);
-  return handle_of(H5Dopen2(file_, name.c_str(), access), path_.string() + ": " + name + ": not a data set");
+  const auto where = path_.string() + ": " + name;
+  Handle dataset = handle_of(H5Dopen2(file_, name.c_str(), access), where + ": not a data set");
+  // Before its shape is asked for: of a virtual data set, HDF5 opens the other files to tell it.
+  const Handle creation = handle_of(H5Dget_create_plist(dataset), where);
+  if (H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0)
+    refuse(name, "lies in other files; expected its data in this one");
+  return dataset;
 }
 
 DatasetInfo Hdf5File::info(const std::string& name) const {
@@ -234,9 +204,6 @@ DatasetInfo Hdf5File::info(const std::string& name) const {
     refuse(name, "has no data");
   }
   const Handle creation = handle_of(H5Dget_create_plist(dataset), where);
-  if (H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0) {
-    refuse(name, "lies in other files; expected its data in this one");
-  }
   std::error_code error;
   const std::uint64_t file_bytes = std::filesystem::file_size(path_, error);
   const std::uint64_t stored = H5Dget_storage_size(dataset);
@@ -334,7 +301,7 @@ std::vector<std::string> Hdf5File::strings(const std::string& name) const {
     const auto result = H5Dread(dataset, in_memory, H5S_ALL, H5S_ALL, transfer, buffer);
     check(result, where + ": cannot be read, or its texts take more than " + std::to_string(most) + " bytes");
   };
-  return read_strings(type, space, static_cast<std::size_t>(what.count), transfer, read);
+  return detail::read_strings(type, space, static_cast<std::size_t>(what.count), transfer, read);
 }
 
 Handle Hdf5File::attribute(const std::string& object, const std::string& name) const {
@@ -363,8 +330,9 @@ std::optional<std::string> Hdf5File::text_attribute(const std::string& object,
   if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) {
     refuse(object, "attribute " + name + ": expected one string");
   }
-  return read_strings(type, space, 1, H5P_DEFAULT,
-                      [&](hid_t memory, void* buffer) { check(H5Aread(handle, memory, buffer), where); })
+  return detail::read_strings(
+             type, space, 1, H5P_DEFAULT,
+             [&](hid_t memory, void* buffer) { check(H5Aread(handle, memory, buffer), where); })
       .front();
 }
 

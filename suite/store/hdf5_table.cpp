@@ -1,21 +1,12 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // Tables and lists of text, read.
-#include <algorithm>
 #include <cstring>
 
 #include "suite/store/hdf5.hpp"
+#include "suite/store/hdf5_text.hpp"
 
 namespace taugrid::store {
-namespace {
-
-/// What lies before the first padding byte.
-std::string unpadded(const char* data, std::size_t size) {
-  return std::string(data, std::find(data, data + size, '\0'));
-}
-
-}  // namespace
-
 std::vector<std::pair<std::string, double>> Hdf5File::text_and_number(const std::string& name,
                                                                       const std::string& text,
                                                                       const std::string& number) const {
@@ -46,7 +37,7 @@ std::vector<std::pair<std::string, double>> Hdf5File::text_and_number(const std:
   for (std::size_t at = 0; at < bytes.size(); at += size) {
     double value = 0;
     std::memcpy(&value, bytes.data() + at + length, sizeof value);
-    rows.emplace_back(unpadded(bytes.data() + at, length), value);
+    rows.emplace_back(detail::unpadded(bytes.data() + at, length, H5Tget_strpad(texts)), value);
   }
   return rows;
 }
@@ -60,19 +51,10 @@ std::vector<std::string> Hdf5File::text_list_attribute(const std::string& object
   const Handle space = handle_of(H5Aget_space(handle), where);
   if (H5Tget_class(type) != H5T_STRING) refuse(object, "attribute " + name + ": expected text");
   const auto count = static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space), where));
-  std::vector<std::string> list;
-  if (H5Tis_variable_str(type) > 0) {
-    std::vector<char*> texts(count, nullptr);
-    check(H5Aread(handle, type, texts.data()), where);
-    for (const char* each : texts) list.emplace_back(each == nullptr ? "" : each);
-    H5Dvlen_reclaim(type, space, H5P_DEFAULT, texts.data());
-  } else {
-    const auto length = H5Tget_size(type);  // attribute() has checked the whole against the file's size
-    std::vector<char> bytes(count * length);
-    check(H5Aread(handle, type, bytes.data()), where);
-    for (std::size_t i = 0; i < count; ++i) list.push_back(unpadded(bytes.data() + i * length, length));
-  }
-  return list;
+  // attribute() has checked the whole against the file's size.
+  return detail::read_strings(type, space, count, H5P_DEFAULT, [&](hid_t memory, void* texts) {
+    check(H5Aread(handle, memory, texts), where);
+  });
 }
 
 }  // namespace taugrid::store

@@ -44,6 +44,8 @@ auto insist(const Call& call) {
   }
 }
 
+constexpr std::uint64_t most_text = std::uint64_t{64} << 20;
+
 /// Empty: it is a file.
 std::string named_kind(mode_t mode) {
   if (S_ISREG(mode)) return "";
@@ -53,11 +55,12 @@ std::string named_kind(mode_t mode) {
 }  // namespace
 
 ReadFailure::ReadFailure(const std::filesystem::path& path, int error)
-    : std::runtime_error(path.string() + ": cannot be read: " + std::generic_category().message(error)),
-      error_(error) {}
+    : ReadFailure(path, "cannot be read: " + std::generic_category().message(error)) {
+  error_ = error;
+}
 
 ReadFailure::ReadFailure(const std::filesystem::path& path, const std::string& problem)
-    : std::runtime_error(path.string() + ": " + problem), error_(0) {}
+    : std::runtime_error(path.string() + ": " + problem), error_(0), problem_(problem) {}
 
 std::string other_than_file(const std::filesystem::path& path) {
   struct stat status {};
@@ -100,7 +103,9 @@ std::string InputFile::read(std::uint64_t offset, std::uint64_t bytes) const {
 std::optional<std::string> InputFile::text(const std::filesystem::path& path) {
   try {
     const InputFile file(path);
-    return file.read(0, file.size());
+    const auto bytes = file.size();
+    if (bytes > most_text) throw ReadFailure(path, "has more than 64 MiB");
+    return file.read(0, bytes);
   } catch (const ReadFailure& failure) {
     if (failure.error() == ENOENT) return std::nullopt;
     throw;
@@ -108,18 +113,16 @@ std::optional<std::string> InputFile::text(const std::filesystem::path& path) {
 }
 
 std::string input_text(const std::filesystem::path& path, const std::string& expected) {
-  constexpr std::uintmax_t most = std::uintmax_t{64} << 20;
   const auto refuse = [&](const std::string& problem) {
     throw InputError(path.string() + ": " + problem + "; expected " + expected);
   };
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
     refuse("cannot be read: " + (error ? error.message() : "is no file"));
-  if (std::filesystem::file_size(path, error) > most) refuse("has more than 64 MiB");
   try {
     if (const auto text = InputFile::text(path)) return *text;
   } catch (const ReadFailure& failure) {
-    refuse(failure.what());
+    refuse(failure.problem());
   }
   refuse("cannot be read: it is gone");
   return {};

@@ -22,9 +22,12 @@ class ReadFailure : public std::runtime_error {
   ReadFailure(const std::filesystem::path& path, int error);
   ReadFailure(const std::filesystem::path& path, const std::string& problem);
   int error() const { return error_; }
+  /// The message without the path.
+  const std::string& problem() const { return problem_; }
 
  private:
   int error_;
+  std::string problem_;
 };
 
 /// Another program has the file open and locked to write it, as HDF5 does: what is in it cannot be told now.
@@ -55,7 +58,7 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  /// Nothing where there is no such file.
+  /// The whole of a file of at most 64 MiB; nothing where there is none.
   static std::optional<std::string> text(const std::filesystem::path& path);
 
   std::uint64_t size() const;

@@ -125,15 +125,13 @@ void ResultsWriter::reserve(std::uint64_t bytes) {
   needed_ += bytes + metadata;
   rlimit most{};
   if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && needed_ > most.rlim_cur) {
-    throw InputError("cannot write " + path_.string() + ": " + std::generic_category().message(EFBIG) +
-                     "; raise the limit on files' size (ulimit -f)");
+    refuse_to_write(path_, EFBIG);
   }
 #ifdef __linux__
   if (descriptor_ >= 0 &&
       ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(needed_)) != 0 &&
       (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-    throw InputError("cannot write " + path_.string() + ": " + std::generic_category().message(errno) +
-                     "; free space or choose another folder");
+    refuse_to_write(path_, errno);
   }
 #endif
 }
@@ -169,11 +167,12 @@ void ResultsWriter::close() noexcept {
     ::close(std::exchange(descriptor_, -1));
   }
   if (file_ >= 0) {
-    Handle closing = std::move(file_);
+    const comm::Communicator::Foreign entry(comm_, "results.h5: close without committing");
+    const Handle closing = std::move(file_);
     file_ = Handle();
-    if (rank_ == 0) {
-      ::unlink(temporary_.c_str());
-    }
+  }
+  if (rank_ == 0 && !is_committed_) {
+    ::unlink(temporary_.c_str());
   }
 }
 
@@ -310,6 +309,7 @@ void ResultsWriter::commit() {
       publish(temporary_, path_);
     }
   });
+  is_committed_ = true;
 }
 
 // The objects of the file: data sets, their dimension scales, attributes, the table of units.

@@ -51,8 +51,8 @@ using Attribute = std::variant<std::string, double, std::int64_t, std::vector<st
 /// The bytes depend on what is written and in which order, not on the number of ranks or the time.
 class ResultsWriter {
  public:
-  /// Begins PATH under a temporary name. Throws InputError if the folder cannot be written. With `stop`, each call
-  /// until the file is closed is a safe point: where a stop is requested, all ranks throw Interrupted.
+  /// Begins PATH under a temporary name. Throws InputError if the folder cannot be written. With `stop`, each
+  /// call until the file is closed is a safe point: where a stop is requested, all ranks throw Interrupted.
   ResultsWriter(const std::filesystem::path& path, const comm::Communicator& world,
                 const comm::StopRequest* stop = nullptr);
   /// Removes the file unless it was committed.
@@ -128,7 +128,8 @@ class ResultsWriter {
   const comm::StopRequest* stop_;
   int rank_ = 0;
   int exceptions_ = 0;
-  int descriptor_ = -1;       // rank 0: to reserve space
+  int descriptor_ = -1;  // rank 0: to reserve space
+  bool is_committed_ = false;
   std::uint64_t needed_ = 0;  // bytes, at most
   bool collective_ = false;
   Handle file_;

@@ -122,30 +122,41 @@ void SharedSafetensors::create(const std::filesystem::path& path, const Safetens
   });
 }
 
+namespace {
+
+/// Opens a file of this layout to write to it. Negative: there is none, but nothing or another file. Throws
+/// InputError where that cannot be told.
+int open_as_created(const std::filesystem::path& path, const detail::SafetensorsLayout& layout) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) {
+    if (errno == ENOENT || errno == ELOOP) return -1;
+    refuse_to_write(path, errno);
+  }
+  struct stat status {};
+  std::string head(layout.head.size(), '\0');
+  const bool is_same =
+      ::fstat(descriptor, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == layout.size &&
+      ::pread(descriptor, head.data(), head.size(), 0) == std::ssize(head) && head == layout.head;
+  if (is_same) return descriptor;
+  ::close(descriptor);
+  return -1;
+}
+
+}  // namespace
+
 bool SharedSafetensors::stands(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
                                const std::map<std::string, std::string>& metadata) {
-  try {
-    const SharedSafetensors file(path, contents, metadata, /*others=*/false);
-    return true;
-  } catch (const InputError&) {
-    return false;
-  }
+  const int descriptor = open_as_created(path, {path, contents, metadata});
+  if (descriptor >= 0) ::close(descriptor);
+  return descriptor >= 0;
 }
 
 SharedSafetensors::SharedSafetensors(const std::filesystem::path& path,
                                      const SafetensorsWriter::Contents& contents,
                                      const std::map<std::string, std::string>& metadata, bool others)
     : path_(path), layout_(path, contents, metadata), others_(others) {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor_ < 0) refuse_to_write(path_, errno);
-  struct stat status {};
-  std::string head(layout_.head.size(), '\0');
-  const bool is_same =
-      ::fstat(descriptor_, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == layout_.size &&
-      ::pread(descriptor_, head.data(), head.size(), 0) == std::ssize(head) && head == layout_.head;
-  if (is_same) return;
-  ::close(descriptor_);
-  throw InputError(path_.string() + ": is not as it was left");
+  descriptor_ = open_as_created(path_, layout_);
+  if (descriptor_ < 0) throw InputError(path_.string() + ": is not as it was left");
 }
 
 SharedSafetensors::~SharedSafetensors() { ::close(descriptor_); }

@@ -60,11 +60,11 @@ class SharedSafetensors {
   /// A file of zeros that is on the disk. Throws InputError as the other does.
   static void create(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
                      const std::map<std::string, std::string>& metadata);
-  /// Whether it is there as it was created.
+  /// Whether it is there as it was created. Throws InputError where that cannot be told.
   static bool stands(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
                      const std::map<std::string, std::string>& metadata);
-  /// Opens it. `others`: whether other processes write to it meanwhile. Throws InputError where it has
-  /// another size or header.
+  /// Opens it. `others`: whether other processes write to it meanwhile. Throws InputError where it is
+  /// missing, or has another size or header.
   SharedSafetensors(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents,
                     const std::map<std::string, std::string>& metadata, bool others);
   ~SharedSafetensors();

@@ -138,6 +138,11 @@ void TensorFolder::arrange(const std::string& name, Rows rows) {
   places_.at(name).rows = std::make_shared<const Rows>(std::move(rows));
 }
 
+std::uint64_t TensorFolder::bytes_of_rows(const std::string& name) const {
+  const auto& rows = places_.at(name).rows;
+  return rows == nullptr ? 0 : rows->further.nbytes();
+}
+
 at::Tensor TensorFolder::tensor(const std::string& name) const {
   if (places_.at(name).rows == nullptr) return mapped(name).tensor(stored_name(name));
   const auto& shape = tensors_.at(name).shape;
@@ -153,13 +158,14 @@ at::Tensor TensorFolder::numbers(const std::string& name, std::int64_t begin, st
   const auto& further = place.rows->further;
   const auto width = further.size(1), first = begin / width, end = (begin + count + width - 1) / width;
   const auto of = [&](std::int64_t row) { return place.rows->index[static_cast<std::size_t>(row)]; };
+  const auto elsewhere = [&](std::int64_t i) { return i < further.size(0) ? further[i] : place.rows->last; };
   const auto numbers = at::empty({(end - first) * width}, at::kFloat);
   at::Tensor copy;
   for (auto row = first; row < end;) {
     std::int64_t together = 1;  // rows that lie side by side in the file, too
     while (of(row) >= 0 && row + together < end && of(row + together) == of(row) + together) ++together;
     numbers.narrow(0, (row - first) * width, together * width)
-        .copy_(of(row) < 0 ? further[-1 - of(row)]
+        .copy_(of(row) < 0 ? elsewhere(-1 - of(row))
                            : part.numbers(place.stored, of(row) * width, together * width, copy));
     row += together;
   }

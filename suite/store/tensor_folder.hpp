@@ -41,13 +41,18 @@ class TensorFolder {
   void rename(const std::function<std::string(const std::string&)>& renamed);
   /// Rows that a tensor has in the place of its own, along its first dimension.
   struct Rows {
-    std::vector<std::int64_t> index;  ///< of each: a row of the file, or −1 − i, which is row i of `further`
-    at::Tensor further;               ///< [any, numbers of a row], float32
+    /// Each is a row of the file, or −1 − i, which is row i of `further`, the one behind its last being
+    /// `last`.
+    std::vector<std::int64_t> index;
+    at::Tensor further;  ///< [any, numbers of a row], float32; several folders may share it
+    at::Tensor last;     ///< [numbers of a row], float32
   };
   /// From now on the tensor, of one dimension at least and with a number in a row, is read with these rows,
   /// in float32; its type stays that of the file. Rows are gathered as they are read.
   void arrange(const std::string& name, Rows rows);
   bool is_arranged(const std::string& name) const { return places_.at(name).rows != nullptr; }
+  /// Bytes of memory that rows which are not the file's take; 0 where all are.
+  std::uint64_t bytes_of_rows(const std::string& name) const;
   /// An entry of the files' metadata; empty where none has it.
   std::string metadata(const std::string& key) const;
   std::uint64_t bytes() const;  ///< of the files

@@ -61,6 +61,7 @@ void UnfinishedFolder::open() {
       refuse(path_, "is in the way of the folder that is built there; expected nothing of this name");
   } else {
     create_folders(path_);
+    is_made_here_ = true;
   }
   const int lock = ::open((path_ / lock_name).c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (lock < 0) refuse(path_, "cannot be written to: " + std::generic_category().message(errno));
@@ -71,8 +72,8 @@ void UnfinishedFolder::open() {
                             "; wait for it, or choose another folder");
   }
   lock_ = lock;
+  is_begun_ = true;  // as long as it is not known otherwise, what is there stays
   goes_on_ = InputFile::text(path_ / begun_name).value_or("") == what_;
-  is_begun_ = goes_on_;
   if (!goes_on_) start_anew();
 }
 
@@ -86,9 +87,8 @@ void UnfinishedFolder::start_anew() {
 }
 
 UnfinishedFolder::~UnfinishedFolder() {
-  std::error_code ignored;
   if (lock_ < 0) {
-    fs::remove(path_, ignored);  // if it is empty
+    if (is_made_here_) ::rmdir(path_.c_str());
     return;
   }
   if (!is_begun_) discard();

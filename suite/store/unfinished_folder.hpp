@@ -47,7 +47,8 @@ class UnfinishedFolder {
   std::filesystem::path final_path_, path_, first_made_;
   std::string what_;
   bool goes_on_ = false, is_begun_ = false;
-  int lock_ = -1;  ///< at least 0: the folder is this object's
+  bool is_made_here_ = false;  ///< else it was there, whosever it is
+  int lock_ = -1;              ///< at least 0: the folder is this object's
 };
 
 }  // namespace taugrid::store

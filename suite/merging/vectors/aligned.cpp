@@ -136,12 +136,19 @@ std::int64_t AlignedVectors::lift(const at::Tensor& tau, const Sink& sink) const
     const auto& range = whole_.tensors()[i].range;
     if (range.count == 0) continue;
     const auto part = tau.narrow(0, tensors_[i].range.begin, tensors_[i].range.count);
-    const auto lifted = bases_[i].defined()
-                            ? at::mm(bases_[i], part.view(tensors_[i].shape)).flatten().contiguous()
-                        : part.numel() > 0 ? part
-                                           : at::zeros({range.count}, at::kFloat);
-    nonzero += at::count_nonzero(lifted).item<std::int64_t>();
-    sink.put(range.begin, lifted);
+    if (bases_[i].defined()) {
+      const auto lifted = at::mm(bases_[i], part.view(tensors_[i].shape)).flatten().contiguous();
+      nonzero += at::count_nonzero(lifted).item<std::int64_t>();
+      sink.put(range.begin, lifted);
+      continue;
+    }
+    const auto size = stretch(1, 1);
+    for (std::int64_t begin = 0; begin < range.count; begin += size) {
+      const auto n = std::min(size, range.count - begin);
+      const auto lifted = part.numel() > 0 ? part.narrow(0, begin, n) : at::zeros({n}, at::kFloat);
+      nonzero += at::count_nonzero(lifted).item<std::int64_t>();
+      sink.put(range.begin + begin, lifted);
+    }
   }
   return nonzero;
 }

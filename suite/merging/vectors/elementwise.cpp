@@ -290,16 +290,19 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
     seen += n * (trim.gamma ? 2 : 1) * (1 + weights::KthMagnitude::first_share(range.count));
   }
   // Numbers are sorted within their rows, at each pass: an order, its inverse, and probabilities.
-  double longest_row = 0, largest_gram = 0, aligned = 0;
+  double longest_row = 0, largest_gram = 0, largest_matrix = 0, aligned = 0;
   for (const auto& tensor : tensors) {
     if (knots && is_aligned(tensor, *knots)) {
       const auto m = static_cast<double>(tensor.shape[0]), n = static_cast<double>(tensor.shape[1]);
       largest_gram = std::max(largest_gram, m * m);
+      largest_matrix = std::max(largest_matrix, m * n);
       aligned += m * (m + n);
       // A Gram matrix, its eigenvectors (Golub and Van Loan, section 8.3: 9m³), a product a pass, and one
       // back.
       sorted +=
           (2 * m * m * n * (2 + 1 / static_cast<double>(count)) + 9 * m * m * m / static_cast<double>(count));
+    } else if (knots) {
+      aligned += static_cast<double>(tensor.range.count);  // τ of all tensors is made as one
     }
     const auto n = static_cast<double>(tensor.range.count);
     if (!ranked || n == 0) continue;
@@ -310,8 +313,9 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
   const double passes = all > 0 ? seen / all : 0;
   return {.passes = passes + (knots ? 1 : 0),
           .flops = passes * static_cast<double>(count) * sorted,
-          .bytes = 48 * longest_row + 16 * largest_gram + 4 * aligned + static_cast<double>(count) * searched,
-          .at_once = longest_row};
+          .bytes = 64 * longest_row + 16 * largest_gram + 4 * (aligned + largest_matrix) +
+                   static_cast<double>(count) * searched,
+          .at_once = std::max(longest_row, largest_matrix)};
 }
 
 std::int64_t Elementwise::run(const TaskVectors& whole, const std::vector<double>& w, const Sink& sink,

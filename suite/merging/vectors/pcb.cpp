@@ -61,7 +61,15 @@ class Pcb final : public VectorMethod {
 
   bool spans_tensors() const override { return !by_tensor; }
   /// Clipping searches in two passes, scores are counted in one and cut in two.
-  MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override { return {.passes = 6}; }
+  MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const override {
+    std::int64_t longest = 0, all = 0;
+    for (const auto& tensor : tensors) {
+      longest = std::max(longest, tensor.range.count);
+      all += tensor.range.count;
+    }
+    const double searched = weights::KthMagnitude::most_bytes(by_tensor ? longest : all);
+    return {.passes = 6, .bytes = 2 * static_cast<double>(count) * searched};  // low and high at once
+  }
   std::shared_ptr<const VectorMethod> with(const std::string& parameter,
                                            const std::vector<double>& values) const override {
     if (parameter != "density") return nullptr;

@@ -37,8 +37,12 @@ class Sce final : public VectorMethod {
     require_alike(what, "sce", weights);
   }
   /// The squares take a pass beside the merge's; selecting one that counts and two that search.
-  MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override {
-    return {.passes = share_ < 1 ? 5.0 : 2.0};
+  MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override {
+    if (share_ >= 1) return {.passes = 2};
+    double searched = 0;
+    for (const auto& tensor : tensors)
+      searched = std::max(searched, weights::KthMagnitude::most_bytes(tensor.range.count));
+    return {.passes = 5, .bytes = searched};
   }
   std::shared_ptr<const VectorMethod> with(const std::string& parameter,
                                            const std::vector<double>& values) const override {

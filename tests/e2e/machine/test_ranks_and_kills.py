@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 import rehearsal
 from compare import close_to_rounding, differing, numbers
-from launch import PATIENCE, kill_all, leftovers, measure, ranks_of, run, start, units, wait_until
+from launch import PATIENCE, complaint, kill_all, leftovers, measure, ranks_of, run, start, units, wait_until
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from world import EXPERIMENT, World, without
 
 RESUMABLE = 75
@@ -205,6 +207,57 @@ def test_a_flipped_bit_is_found(world: World, run_folder: Path, tmp_path: Path, 
     assert done.returncode == 0 and "does not hold the numbers that were written" in done.stderr, done.stderr
     assert unit in done.stderr and "1 units computed" in done.stderr, done.stderr
     same(run_folder / "results.h5", folder / "results.h5")
+
+
+@pytest.mark.parametrize("entry", [b'"rank"', b'"seconds":"', b'"device":"', b'"shape":['])
+def test_a_flipped_bit_of_a_header_is_found(world: World, run_folder: Path, tmp_path: Path, entry: bytes) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    path = folder / "units" / "single_task__standard__blobs.safetensors"
+    content = bytearray(path.read_bytes())
+    place = content.index(entry) + len(entry)
+    content[place if content[place : place + 1] != b":" else place - 2] ^= 1
+    path.write_bytes(content)
+    done = run(2, "run", world.experiment, "--run-dir", folder)
+    assert done.returncode == 0 and "set aside" in done.stderr and "1 units computed" in done.stderr, done.stderr
+    same(run_folder / "results.h5", folder / "results.h5")
+
+
+def test_units_of_another_shape_end_in_a_line(world: World, run_folder: Path, tmp_path: Path) -> None:
+    """Early versions' headers have no digest of themselves."""
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    path = folder / "units" / "single_task__standard__blobs.safetensors"
+    with safe_open(path, "np") as file:
+        header = {name: text for name, text in file.metadata().items() if name != "header_digest"}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(tensors | {"accuracy": tensors["accuracy"].reshape([1] * 12)}, path, header)
+    done = run(2, "run", world.experiment, "--run-dir", folder)
+    complaint(done, "unit single_task/standard/blobs: accuracy for /single_task/standard/accuracy", "has the shape")
+    save_file(tensors, path, {name: text for name, text in header.items() if name != "seconds"})
+    complaint(run(2, "run", world.experiment, "--run-dir", folder), "unit single_task/standard/blobs", folder / "units")
+
+
+def test_a_log_that_leads_elsewhere_is_refused(world: World, run_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    (folder / "units" / "single_task__standard__blobs.safetensors").unlink()
+    log = folder / "log" / "rank-00001.log"
+    log.unlink()
+    log.symlink_to(tmp_path / "theirs")
+    complaint(run(2, "run", world.experiment, "--run-dir", folder), log, "is a link")
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_results_without_their_digest_are_written_anew(world: World, run_folder: Path, tmp_path: Path) -> None:
+    """A kill may come between the file and its digest: nobody knows then whether the file is as it was written."""
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    (folder / "results.digest").unlink()
+    with h5py.File(folder / "results.h5", "r+") as file:
+        file["single_task/standard/accuracy"][0] = 0.5
+    done = run(2, "run", world.experiment, "--run-dir", folder)
+    assert done.returncode == 0 and "0 units computed" in done.stderr, done.stderr
+    same(run_folder / "results.h5", folder / "results.h5")
+    written = (folder / "results.h5").stat().st_mtime_ns
+    run(2, "run", world.experiment, "--run-dir", folder)
+    assert (folder / "results.digest").exists() and (folder / "results.h5").stat().st_mtime_ns == written
 
 
 def test_units_that_changed_places_are_found(world: World, run_folder: Path, tmp_path: Path) -> None:

@@ -64,6 +64,10 @@ KINDS: dict[str, tuple[Callable[[], transformers.PreTrainedModel], dict[str, Any
         gpt2,
         {"r": 3, "lora_alpha": 5, "target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True},
     ),
+    "a transpose beside a plain head, whose flag PEFT keeps": (
+        gpt2,
+        {"r": 3, "lora_alpha": 5, "target_modules": ["c_attn", "c_proj", "lm_head"], "fan_in_fan_out": True},
+    ),
     "filters": (resnet, {"r": 2, "lora_alpha": 7, "target_modules": ["convolution"]}),
     "biases and a classifier": (
         bert,
@@ -112,7 +116,7 @@ def written_out(folder: Path, name: str) -> Tensors:
         scale = alpha / (math.sqrt(len(a)) if config["use_rslora"] else len(a))
         product = scale * (b.double().flatten(1) @ a.double().flatten(1))
         weight = base[module + ".weight"]
-        turned = ".lora_embedding" in key or config["fan_in_fan_out"]
+        turned = ".lora_embedding" in key or module.endswith(("c_attn", "c_proj"))
         base[module + ".weight"] = weight + (product.T if turned else product).reshape(weight.shape)
     return base
 

@@ -103,6 +103,8 @@ def test_side_files_are_those_that_a_model_needs(tmp_path: Path) -> None:
         "special_tokens_map.json": "{}",
         "vocab.txt": "a",
         "spiece.model": "x",
+        "spm.model": "x",
+        "target_vocab.json": "{}",
         "chat_template.jinja": "x",
         "additional_chat_templates/tools.jinja": "x",
         "LICENSE.txt": "x",

@@ -311,12 +311,31 @@ def test_one_folder_is_made_by_one_merge(slow: Path, tmp_path: Path) -> None:
 def test_what_is_in_the_way_stays(folder: Path, tmp_path: Path) -> None:
     for name in ("base", *(f"m{t}" for t in range(3))):
         (tmp_path / name).symlink_to(folder / name)
-    (tmp_path / ".out.partial").mkdir()
-    (tmp_path / ".out.partial/theirs").write_text("kept")
+    in_the_way = tmp_path / ".out.partial"
+    in_the_way.mkdir()
+    (in_the_way / "theirs").write_text("kept")
     for ranks in (1, 2):
         done = launch.run(ranks, "merge", recipe(tmp_path, "linear", "", "out"))
-        launch.complaint(done, tmp_path / ".out.partial", "in the way")
-    assert (tmp_path / ".out.partial/theirs").read_text() == "kept" and not (tmp_path / "out").exists()
+        launch.complaint(done, in_the_way, "in the way")
+    assert (in_the_way / "theirs").read_text() == "kept" and not (tmp_path / "out").exists()
+    theirs = in_the_way.rename(tmp_path / "theirs") / "theirs"
+    for put in (lambda: in_the_way.write_text("kept"), lambda: in_the_way.symlink_to(theirs)):
+        in_the_way.unlink(missing_ok=True)
+        put()
+        launch.complaint(launch.run(1, "merge", recipe(tmp_path, "linear", "", "out")), in_the_way, "in the way")
+        assert in_the_way.read_text() == "kept"
+
+
+def test_a_start_that_cannot_look_at_an_earlier_one_leaves_it(folder: Path, tmp_path: Path) -> None:
+    for name in ("base", *(f"m{t}" for t in range(3))):
+        (tmp_path / name).symlink_to(folder / name)
+    begun = tmp_path / ".out.partial"
+    (begun / ".begun").mkdir(parents=True)  # what cannot be read, whoever reads it
+    (begun / ".lock").touch()
+    (begun / "model.safetensors").write_text("hours of work")
+    done = launch.run(1, "merge", recipe(tmp_path, "linear", "", "out"))
+    launch.complaint(done, begun / ".begun", "is a folder")
+    assert (begun / "model.safetensors").read_text() == "hours of work"
 
 
 @pytest.mark.parametrize(("method", "parameters"), [
@@ -536,7 +555,8 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("method", "parameters"),
     [("linear", ""), ("ties", "density = 0.3"), ("tsv_m", ""), ("iso_c", ""), ("wudi", ""), ("della", "density = 0.5"),
-     ("ties", "calibration = 0.5"), ("nuslerp", 'along = "first"')],
+     ("ties", "calibration = 0.5"), ("nuslerp", 'along = "first"'), ("ties", 'density = 0.3, space = "knots"'),
+     ("pcb", ""), ("sce", "select_topk = 0.5")],
 )  # fmt: skip
 def test_the_plan_tells_a_rank_s_memory(wide: Path, method: str, parameters: str) -> None:
     path = recipe(wide, method, parameters, f"{method}-{len(parameters)}")

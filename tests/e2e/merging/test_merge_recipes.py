@@ -470,11 +470,13 @@ def test_layers_that_are_of_two_kinds(llamas: Path, tmp_path: Path) -> None:
         shutil.copytree(llamas / name, tmp_path / name)
         config = json.loads((tmp_path / name / "config.json").read_text())
         config["layer_types"] = ["full", "sliding", "full", "sliding"]
+        config["eos_token_id"] = [1, 2, 3, 4]  # as many as layers
         (tmp_path / name / "config.json").write_text(json.dumps(config))
     out = ours(tmp_path, BITWISE["a stack"])
     config = json.loads((out / "config.json").read_text())
     assert config["num_hidden_layers"] == 6
     assert config["layer_types"] == ["full", "sliding", "full", "sliding", "full", "sliding"]
+    assert config["eos_token_id"] == [1, 2, 3, 4]
 
 
 PASS = "merge_method: passthrough\n"

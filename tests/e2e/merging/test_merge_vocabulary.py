@@ -9,6 +9,7 @@ compared token by token, through the tokenizers that both wrote. Where it guesse
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -435,6 +436,29 @@ FILES: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     "an unknown key": (nothing, LINEAR + "tokenizer: {sauce: base}\n", ["sauce", "perhaps source"]),
 }
 SAID_IN_THE_RECIPE = ["nobody's tokenizer", "no source", "an unknown kind", "both", "half a row", "an unknown key"]
+
+
+def test_the_plan_counts_rows_that_models_lack(tmp_path: Path) -> None:
+    width, words = 256, 8000
+    for number, name in enumerate(("base", "b", "c")):
+        own = ["<unk>", "<s>", "</s>", *(f"{name}{i}" for i in range(words))]
+        write_tokenizer(tmp_path / name, own, [], models.WordLevel)
+        rows = torch.full((len(own), width), 1.0 + number)
+        tensors = {"model.embed_tokens.weight": rows, "lm_head.weight": 2 * rows}
+        save_file(tensors, tmp_path / name / "model.safetensors")
+        (tmp_path / name / "config.json").write_text(
+            json.dumps({"model_type": "llama", "vocab_size": len(own), "tie_word_embeddings": False}))
+    (tmp_path / "recipe.yml").write_text(LINEAR + UNION)
+    plan = launch.run(1, "merge", tmp_path / "recipe.yml", tmp_path / "out", "--plan", "1")
+    assert plan.returncode == 0, plan.stderr
+    row = next(line.split() for line in plan.stdout.splitlines() if line.split()[0] == "1")
+    assert row[6] == "MB"
+    planned = float(row[5])
+    assert planned > 100 + 2 * 3 * words * width * 4 / 1e6
+    done = launch.run(1, "merge", tmp_path / "recipe.yml", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    measured = int(re.search(r"anonymous memory (\d+) MiB", done.stdout)[1])  # type: ignore[index]
+    assert measured * 2**20 < 1.5e6 * planned + 40e6
 
 
 @pytest.mark.parametrize("name", FILES)

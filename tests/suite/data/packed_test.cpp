@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -426,6 +427,20 @@ TEST(Packed, RefusesWhatHdf5WouldTakeOnTrust) {
                        H5P_DEFAULT);
   });
   expect_contains(problem(), "/train/labels: ");
+  // HDF5 opens the source of an unlimited virtual data set to tell its shape: a pipe would wait for ever.
+  const auto pipe = (scratch / "pipe.h5").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  with_labels(scratch, [&](hid_t file) {
+    const hsize_t none = 0, one = 1, most = H5S_UNLIMITED;
+    const auto space = store::handle_of(H5Screate_simple(1, &one, &most), "space");
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &none, nullptr, &most, nullptr);
+    const auto creation = store::handle_of(H5Pcreate(H5P_DATASET_CREATE), "creation");
+    H5Pset_virtual(creation, space, pipe.c_str(), "/x", space);
+    store::handle_of(
+        H5Dcreate2(file, "/train/labels", H5T_STD_I64LE, space, H5P_DEFAULT, creation, H5P_DEFAULT),
+        "create");
+  });
+  expect_contains(problem(), "/train/labels: lies in other files");
   with_labels(scratch, [&](hid_t file) {
     const auto creation = chunked(4);
     H5Pset_scaleoffset(creation, H5Z_SO_INT, 0);

@@ -292,10 +292,11 @@ TEST(TensorFolder, GathersRowsThatWereArranged) {
   write_safetensors(scratch / "model.safetensors", file);
   TensorFolder folder(scratch / "");
   const auto further = at::tensor({-1.0F, -2.0F, -3.0F, 0.1F, 0.2F, 0.3F}).reshape({2, 3});
-  folder.arrange("x", {{2, 3, 4, -2, 0, -1, 0}, further});
+  const auto last = at::tensor({7.0F, 8.0F, 9.0F});
+  folder.arrange("x", {{2, 3, 4, -2, 0, -1, -3}, further, last});
   folder.rename([](const std::string& name) { return "of." + name; });
   const auto rows = file.tensors["x"].to(at::kFloat);
-  const auto expected = at::stack({rows[2], rows[3], rows[4], further[1], rows[0], further[0], rows[0]});
+  const auto expected = at::stack({rows[2], rows[3], rows[4], further[1], rows[0], further[0], last});
   EXPECT_EQ(folder.tensors().at("of.x").shape, (std::vector<std::int64_t>{7, 3}));
   EXPECT_EQ(folder.tensors().at("of.x").scalar, at::kBFloat16);
   EXPECT_FALSE(folder.is_on_pages("of.x"));
