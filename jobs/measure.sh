@@ -8,4 +8,4 @@ shift 2
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 launcher=(mpirun -q -n "${RANKS:-2}" --bind-to none)
 [ "${RANKS:-2}" -le "$(nproc)" ] || launcher+=(--oversubscribe)
-exec "${launcher[@]}" build/release/suite/taugrid run "$experiment" --run-dir "$folder" "$@"
+exec "${launcher[@]}" "build/${TAUGRID_PRESET:-release}/suite/taugrid" run "$experiment" --run-dir "$folder" "$@"

@@ -91,6 +91,7 @@ def test_tasks_of_one_merge() -> None:
     missing = 0.5 + 0.2 * x
     missing[0] = np.nan
     assert (some := prediction.tasks(missing, pairs)) is not None and some.merges == TASKS - 1
+    assert some == prediction.tasks(missing[1:], pairs[1:, 1:])  # whatever the pairs of what is left out
 
 
 @pytest.mark.parametrize("case", ["few", "constant", "missing", "every merge has a task"])

@@ -263,6 +263,14 @@ def test_an_older_folder_is_read_where_its_configuration_says(
     assert "data/stripes.h5: is missing" in capsys.readouterr().err
 
 
+def test_nothing_agrees_with_an_overflow() -> None:
+    from taugrid_analysis.recompute.checks import exact, relative
+
+    for again in (float("inf"), float("-inf")):
+        assert not relative(1.0, again).holds and not exact(2.0, again).holds
+        assert not relative(-again, again).holds and relative(again, again).holds
+
+
 def test_a_group_that_is_not_known_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with h5py.File(run / "results.h5", "r+") as file:
         file["later/standard/cosine"] = np.zeros(3)
@@ -275,6 +283,8 @@ def test_a_group_that_is_not_known_is_named(run: Path, capsys: pytest.CaptureFix
     [
         (lambda run: (run / "config.toml").unlink(), "config.toml: is missing"),
         (lambda run: (run / "config.toml").write_text("[data"), "config.toml: cannot be read"),
+        (lambda run: (run / "config.toml").write_text("data = 3"), "config.toml: has data = 3"),
+        (lambda run: seed_is_a_word(run), "config.toml: has seed = 'a word'"),
         (lambda run: (run / "inputs.toml").write_text("= 1"), "inputs.toml: cannot be read"),
         (lambda run: shutil.rmtree(run / "checkpoints" / "pretrained"), "checkpoints/pretrained: is missing"),
         (
@@ -293,6 +303,12 @@ def test_what_is_missing_or_broken_is_one_line(
     assert cli.main(["recompute", str(run)]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and "expected" in error
+
+
+def seed_is_a_word(run: Path) -> None:
+    path = run / "config.toml"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("seed =")]
+    path.write_text("\n".join(lines).replace("[run]", '[run]\nseed = "a word"'))
 
 
 def other_architecture(run: Path) -> None:

@@ -141,6 +141,9 @@ def whole(path: Path, replace: bool = True) -> Iterator[Path]:
     part = path.with_name(part_name(path))
     try:
         yield part
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)  # safetensors keeps its files from all others
         with part.open("rb") as written:
             os.fsync(written.fileno())
         if not replace and path.exists() and not filecmp.cmp(part, path, shallow=False):

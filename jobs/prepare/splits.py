@@ -46,11 +46,12 @@ def split_by_key(
     fixed: NDArray[np.int64] | None = None,
     test_fraction: float = TEST_FRACTION,
 ) -> NDArray[np.int64]:
-    """TRAIN, VALIDATION or TEST for each row; no key in two of them.
+    """TRAIN, VALIDATION or TEST for each row; no key is drawn for two of them.
 
     `fixed` holds a split that came with the data (TRAIN, VALIDATION or TEST a row, −1 where open). Where it
     names no test or no validation rows, whole keys are drawn for them from what is left, in the order of their
-    hashes: a fifth of all rows for test, then min(10 % of train, 5000) for validation.
+    hashes: a fifth of all rows for test, then min(10 % of train, 5000) for validation. Keys that the given splits
+    share stay shared, and what is drawn may share one with a given split: callers look at that.
     """
     count = len(keys)
     split = np.full(count, TRAIN, np.int64) if fixed is None else np.where(fixed < 0, TRAIN, fixed)

@@ -10,8 +10,10 @@ count="$1"
 shift
 export REQUEUE=0
 job=$(sbatch --parsable "$@")
+job="${job%%;*}"  # in a federation the cluster's name stands behind it
 echo "$job"
 for ((i = 1; i < count; ++i)); do
   job=$(sbatch --parsable --dependency="afternotok:$job" --kill-on-invalid-dep=yes "$@")
+  job="${job%%;*}"
   echo "$job"
 done

@@ -70,11 +70,11 @@ def merges(member: Array, outcome: Array, pairs: Array) -> Prediction | None:
 
 
 def tasks(outcome: Array, pairs: Array) -> Prediction | None:
-    """The same of the tasks of one merge, each an outcome [T] of its own."""
+    """The same of the tasks of one merge, each an outcome [T] of its own: NaN where it is left out."""
     usable = np.isfinite(outcome)
     y = np.asarray(outcome, dtype=float)[usable]
     held = [np.arange(len(y)) == t for t in range(len(y))]
-    return _predicted(y, held, [], lambda moved: of_tasks(moved)[..., usable], pairs)
+    return _predicted(y, held, [], of_tasks, np.asarray(pairs)[np.ix_(usable, usable)])
 
 
 def _predicted(

@@ -39,6 +39,8 @@ class Reading:
 
     @property
     def holds(self) -> bool:
+        if np.isinf(self.stored) or np.isinf(self.again):  # whose tolerance would be infinite, too
+            return self.stored == self.again
         return self.undefined or bool(self.deviation <= self.tolerance)
 
 

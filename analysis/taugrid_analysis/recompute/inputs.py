@@ -69,7 +69,10 @@ class Inputs:
         return str(value)
 
     def seed(self) -> int:
-        return int(self.config.get("run", {}).get("seed", 0))
+        value = self.config.get("run", {}).get("seed", 0)
+        if not isinstance(value, int):
+            raise InputError(f"has seed = {value!r} in [run]", self.run / "config.toml", "an integer")
+        return value
 
     def _linked(self, inside: Path, elsewhere: Path) -> Path:
         if inside.exists():
@@ -102,6 +105,9 @@ def inputs(run: Path) -> Inputs:
         raise InputError("is missing", path, "a run folder, with what was configured") from None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read ({error})", path, "a run's configuration") from error
+    for name, section in config.items():
+        if not isinstance(section, dict):
+            raise InputError(f"has {name} = {section!r}", path, "sections of a run's configuration")
     return Inputs(run, config, {})
 
 
@@ -211,7 +217,7 @@ def digest_model(path: Path) -> str:
 def require_as_written(results: Path) -> None:
     """Holds results.h5 against the digest that the program kept beside it; early versions kept none."""
     kept = results.with_name("results.digest")
-    if kept.is_file() and kept.read_text(encoding="utf-8").strip() != digest_file(results):
+    if kept.is_file() and kept.read_bytes().strip() != digest_file(results).encode():
         expected = f"the digest in {kept.name}; the same `taugrid run` writes it anew from the units"
         raise InputError("is damaged", results, expected)
 

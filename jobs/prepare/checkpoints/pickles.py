@@ -20,6 +20,7 @@ from checkpoints import opcodes
 from checkpoints.archive import Archive, tensor
 from checkpoints.opcodes import Inert, Name
 from errors import NAME_LONGEST, InputError, shown
+from walk import regular
 
 NAMES_MOST = 100_000  # parts of a module
 DEPTH_MOST = 64  # of modules in modules
@@ -145,6 +146,7 @@ def contents(held: Any) -> Contents | None:
 
 def read(path: Path, trust_pickle: bool) -> Contents:
     """The tensors of a state dict, or, with `trust_pickle`, of a whole pickled module."""
+    regular(path, "a PyTorch file")
     try:
         with path.open("rb") as stream:
             start = stream.read(4)

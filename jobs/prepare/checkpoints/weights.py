@@ -26,6 +26,8 @@ BIN = "pytorch_model.bin"
 CARRIED = (".json", ".txt", ".model", ".jinja")  # suffixes of configuration, vocabulary, tokenizer and templates
 NOT_CARRIED = ("trainer_state.json", "all_results.json", "train_results.json", "eval_results.json")
 INDEX_MOST = 64 << 20  # bytes
+KEPT_TYPES = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
+              torch.int8, torch.uint8, torch.bool}
 
 
 def parts_of(folder: Path) -> list[str]:
@@ -68,7 +70,17 @@ def tensors_of(path: Path) -> dict[str, Tensor]:
                 f"{path}: {shown(str(name))} is a {type(value).__name__}; expected a dictionary of tensors by name"
             )
         checked_text(name, str(path))
+        require_plain(value, f"{path}: {shown(name)}")
     return held
+
+
+def require_plain(value: Tensor, where: str) -> None:
+    """Refuses what safetensors has no place for, and what would take more memory than the file's numbers."""
+    if value.layout != torch.strided or value.device.type != "cpu" or value.dtype not in KEPT_TYPES:
+        kind = f"{str(value.layout).removeprefix('torch.')} {str(value.dtype).removeprefix('torch.')}"
+        raise InputError(f"{where} is {kind} on {value.device.type}; expected plain numbers, as safetensors keeps them")
+    if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+        raise InputError(f"{where} repeats few numbers as {value.numel()}; expected all of them in the file")
 
 
 def prepare(options: argparse.Namespace, say: Say) -> None:
@@ -84,12 +96,12 @@ def prepare(options: argparse.Namespace, say: Say) -> None:
             if name in tensors:
                 raise InputError(f"{source / part}: has {shown(name)}, as another part has; expected it once")
             tensors[name] = value.detach().contiguous().clone()  # tied ones share memory, which safetensors refuses
+    with packed.whole(out / "model.safetensors", options.replace) as written:
+        save_file(dict(sorted(tensors.items())), written, {"format": "pt"})
     for entry in walk.held(source)[1]:
         name = entry.name
         if name.endswith(CARRIED) and not name.endswith(".index.json") and name not in NOT_CARRIED:
             walk.regular(entry.path, "a file that stands beside the weights")
             with packed.whole(out / name, options.replace) as written:
                 shutil.copyfile(entry.path, written)
-    with packed.whole(out / "model.safetensors", options.replace) as written:
-        save_file(dict(sorted(tensors.items())), written, {"format": "pt"})
     say(f"{out}: {len(tensors)} tensors of {len(parts)} file{'s' if len(parts) > 1 else ''}")

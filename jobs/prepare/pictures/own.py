@@ -17,7 +17,7 @@ from labels import DROP, WITHOUT_LABEL, means_none
 from packed import Packed, check_task, name_of
 from pictures import clip_text
 from pictures.inputs import Frame, Pictures, read_arrays, read_folder, read_idx_folder
-from splits import SPLIT_NAMES, TRAIN, shuffled_rows, split_by_key, stable_hash
+from splits import SPLIT_NAMES, TEST, TRAIN, VALIDATION, shuffled_rows, split_by_key, stable_hash
 from texts import minilm
 
 TEMPLATES = ["a picture of {}", "{}"]
@@ -189,6 +189,11 @@ def prepare(options: argparse.Namespace) -> str:
     seed = f"{task}/{options.seed}"
     given = set(pictures.split.tolist()) - {-1}
     split = split_by_key(keys, seed, pictures.split if given else None)
+    tested = {keys[row] for row in np.flatnonzero(split == TEST)}
+    drawn = np.flatnonzero((split == VALIDATION) & (pictures.split != VALIDATION))
+    for row in drawn:
+        if keys[row] in tested:  # equal to a picture of the given test split
+            split[row] = TRAIN
     rows = {part: shuffled_rows(split, which, seed) for which, part in enumerate(SPLIT_NAMES)}
     for part, some in rows.items():
         if not len(some):

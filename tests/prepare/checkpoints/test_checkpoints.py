@@ -387,12 +387,15 @@ def test_bad_files_get_one_clear_line(tmp_path, capsys):
 
     torch.save(good, tmp_path / "whole.pt")
     whole = (tmp_path / "whole.pt").read_bytes()
+    pipe = written("pipe")
+    os.mkfifo(pipe / "zeroshot.pt")
     gapped = linear_state(other, start)
     del gapped["model.params.7"]
     nan = good | {f"{prefix}ln_post.bias": torch.full((WIDTH,), torch.nan)}
     cases = {
         "not a folder": (tmp_path / "nowhere", "not a folder"),
         "nothing": (written("nothing"), "no pre-trained model"),
+        "pipe": (pipe, "is a pipe, a socket or a device"),
         "cut": (written("cut", zeroshot=whole[: len(whole) // 2]), "zeroshot.pt"),
         "empty": (written("empty", zeroshot=b""), "zeroshot.pt"),
         "list": (written("list", zeroshot=[1, 2]), "holds a list"),

@@ -79,6 +79,20 @@ def test_folder_with_splits_keeps_them(tmp_path, head):
         assert [file[f"{part}/inputs"].shape for part in ("train", "validation", "test")] == [(10, 16, 16, 3)] * 3
 
 
+def test_drawn_pictures_are_none_of_the_given_test(tmp_path, head):
+    for part in ("train", "test"):
+        write_folder(tmp_path / "in" / part, 20)  # the same pictures
+    arguments = ["folder", str(tmp_path / "in"), "--task", "m", "--out", str(tmp_path), "--head", str(head)]
+    assert main([*arguments, "--image-size", "16"]) == 2
+    for number in range(20):  # others, of which some are drawn
+        for kind in sorted((tmp_path / "in/train").iterdir()):
+            Image.fromarray(pictures(1, 100 + number)[0]).save(kind / f"further{number}{kind.name}.png")
+    assert main([*arguments, "--image-size", "16"]) == 0
+    with h5py.File(tmp_path / "m.h5") as file:
+        seen = [{image.tobytes() for image in file[f"{part}/inputs"][()]} for part in ("validation", "test")]
+        assert seen[0] and not seen[0] & seen[1]
+
+
 def test_repeating_gives_the_same_bytes(tmp_path, head):
     write_folder(tmp_path / "in")
     written = []
