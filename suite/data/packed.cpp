@@ -432,7 +432,7 @@ Task read_task(const std::filesystem::path& path) {
 }
 
 std::int64_t longest_text(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return 0;
+  if (std::error_code error; !std::filesystem::exists(path, error)) return 0;  // the tasks say what is wrong
   const Hdf5File file(path);
   std::int64_t longest = 0;
   for (const auto* name : {"/train/lengths", "/validation/lengths", "/test/lengths"}) {
@@ -449,11 +449,14 @@ const std::vector<std::string>& text_metrics() {
 }
 
 std::int64_t places_to_decode(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return 0;
+  if (std::error_code error; !std::filesystem::exists(path, error)) return 0;  // the tasks say what is wrong
   const Hdf5File file(path);
   if (!file.has("/head")) return 0;
   const auto kind = head_kind(file);
-  if (kind == Head::Kind::text) return file.info("/train/targets").shape.back();
+  if (kind == Head::Kind::text) {
+    const auto shape = file.info("/train/targets").shape;
+    return shape.size() == 2 ? shape.back() : 0;
+  }
   if (kind == Head::Kind::choices) {
     std::int64_t most = 0;
     for (const std::string group : {"/train", "/validation", "/test"}) {

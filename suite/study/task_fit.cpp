@@ -4,11 +4,9 @@
 
 #include <ATen/ATen.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
+#include "suite/store/input_file.hpp"
 
 namespace taugrid::study {
 namespace {
@@ -16,11 +14,9 @@ namespace {
 /// Where both the task and the model's folder tell, the tokens are the model's own.
 void require_tokenizer(const data::Task& task, const std::filesystem::path& model, const std::string& where) {
   const auto file = model / "tokenizer.json";
-  std::ifstream in(file, std::ios::binary);
-  if (task.tokenizer.empty() || !in) return;
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (const auto hash = hexadecimal(fnv1a(text.str())); hash != task.tokenizer)
+  if (task.tokenizer.empty() || !store::is_there(file)) return;
+  if (const auto hash = hexadecimal(fnv1a(store::input_text(file, "the model's tokenizer")));
+      hash != task.tokenizer)
     throw InputError(where + ": its tokens were made by a tokenizer.json with the hash " + task.tokenizer +
                      "; " + file.string() + " has " + hash);
 }

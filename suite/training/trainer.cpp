@@ -99,7 +99,8 @@ std::vector<Term> Trainer::take(std::int64_t step) {
   coming->work.wait();
   for (const auto& term : coming->terms) {
     comm::use_on_current_stream(term.batch.held());
-    for (const auto* given : {&term.batch.types, &term.batch.mask, &term.batch.decoder, &term.batch.sees})
+    for (const auto* given :
+         {&term.batch.types, &term.batch.mask, &term.batch.decoder, &term.batch.sees, &term.batch.scored})
       if (given->defined()) comm::use_on_current_stream(*given);
     if (!term.penalty()) comm::use_on_current_stream(term.labels);
   }

@@ -393,7 +393,10 @@ void read_windows(const nlohmann::json& json, const Keys& keys, const Family& fa
 
 /// Gemma 3 rotates in layers with a window at a base of its own, without a scaling.
 void read_rotary(const nlohmann::json& json, const Keys& keys, const Family& family, Config& config) {
-  const auto of = [&](const nlohmann::json& parameters, double theta) {
+  const auto of = [&](nlohmann::json parameters, double theta) {
+    // As transformers 5 reads it: beside the scaling it counts before the one within.
+    constexpr const char* before = "original_max_position_embeddings";
+    if (parameters.is_object() && keys.has(before)) parameters[before] = json[before];
     return rotary_frequencies(parameters, keys, theta, config.head_width, config.tokens);
   };
   const bool nested = family.model_type == "gemma3_text";
@@ -430,8 +433,13 @@ std::vector<std::int64_t> ends_of(const nlohmann::json& json, const Keys& keys, 
     return tokens.is_array() || tokens.is_null() ? tokens : nlohmann::json::array({tokens});
   };
   const char* file = "generation_config.json";
-  auto tokens = beside.empty() ? nlohmann::json()
-                               : named(nlohmann::json::parse(beside.begin()->second, nullptr, false));
+  auto tokens = nlohmann::json();
+  if (!beside.empty()) {
+    const auto text = nlohmann::json::parse(beside.begin()->second, nullptr, false);
+    if (!text.is_object())
+      keys.refuse(std::string(file) + " beside it is no JSON object; expected one, or none");
+    tokens = named(text);
+  }
   if (tokens.empty()) {
     file = "config.json";
     tokens = named(json);

@@ -3,6 +3,7 @@
 """Prompts from end to end: a masked language model that this test trains, label words as a part of θ or frozen, every
 experiment, and all numbers again."""
 
+import os
 from pathlib import Path
 
 import h5py
@@ -160,12 +161,18 @@ def _without(world: PromptWorld, part: str) -> None:
             del file[split][part]
 
 
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 REFUSED = {
     "texts without a mask": (lambda w: _without(w, "mask"), "holds texts without a mask; the model"),
     "a mask behind its text": (lambda w: _edit(w, "test/mask", 2, LONGEST - 1), "row 2 holds 17; its text has"),
     "another token": (lambda w: _edit(w, "train/mask", 5, 1), "row 5 leads to token "),
     "a word beyond the vocabulary": (lambda w: _edit(w, "head/tokens", 1, 999), "/head/tokens holds 999; the model"),
     "another's tokenizer": (lambda w: (w.folder / "model" / "tokenizer.json").write_text("{}"), "tokenizer.json has "),
+    "a pipe as tokenizer": (lambda w: _pipe(w.folder / "model" / "tokenizer.json"), "tokenizer.json: cannot be read"),
     "an encoder": (lambda w: (w.folder / "model" / "modules.json").write_text("[]"), "is no masked language model"),
 }
 

@@ -116,6 +116,9 @@ TEST(Packed, ReadsTextAndOtherLabelTypes) {
   EXPECT_FALSE(task.train.types.defined());
   EXPECT_EQ(longest_text(scratch / "t.h5"), 6);
   EXPECT_EQ(longest_text(scratch / "none.h5"), 0);
+  std::filesystem::create_symlink("loop.h5", scratch / "loop.h5");
+  EXPECT_EQ(longest_text(scratch / "loop.h5"), 0);
+  EXPECT_EQ(places_to_decode(scratch / "loop.h5"), 0);
 }
 
 TEST(Packed, ReadsTypesOfSecondTextsAndTheTokenizersHash) {

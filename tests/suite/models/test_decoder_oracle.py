@@ -66,6 +66,8 @@ CASES = {
     "llama3": Switches("llama", rope("llama3", **LLAMA3)),
     "llama3_of_version_4": Switches("llama", rope("llama3", **LLAMA3) | {"tie_word_embeddings": True}, {
         "rope_theta": 10000.0, "rope_scaling": {"rope_type": "llama3", **LLAMA3}}),
+    "llama3_with_a_length_beside_the_scaling": Switches("llama", rope("llama3", **LLAMA3) | {
+        "original_max_position_embeddings": 4}),
     "linear_positions": Switches("llama", rope("linear", factor=4.0)),
     "linear_positions_of_version_4": Switches("llama", rope("linear", factor=4.0), {
         "rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 4.0}}),
