@@ -207,7 +207,7 @@ struct Prefix {
 /// The prefix by which all names are in θ0: none where that fits, else the only one. An adapter may have been
 /// trained on the inner model, or on one with another tower around it.
 Prefix prefix_of(const std::vector<std::string>& names, const store::TensorFolder& theta0,
-                 const fs::path& file) {
+                 const BaseLayers& base_layers, const fs::path& file) {
   const auto missing = [&](const Prefix& prefix) {
     return std::find_if(names.begin(), names.end(),
                         [&](const auto& name) { return !theta0.has(prefix.of(name)); });
@@ -233,11 +233,10 @@ Prefix prefix_of(const std::vector<std::string>& names, const store::TensorFolde
   }
   if (fitting.size() == 1) return fitting.front();
   const auto lost = *missing({});
-  const bool is_renamed = BaseLayers(theta0.folder(), theta0.has("lm_head.weight")).are_renamed;
-  throw InputError(fmt::format("{}: changes {}, which {} {}; expected an adapter of this base{}",
-                               file.string(), store::quoted(lost), theta0.folder().string(),
-                               fitting.empty() ? "does not have" : "has at several places",
-                               is_renamed ? ", by the names of its file: transformers 5 has others" : ""));
+  throw InputError(fmt::format(
+      "{}: changes {}, which {} {}; expected an adapter of this base{}", file.string(), store::quoted(lost),
+      theta0.folder().string(), fitting.empty() ? "does not have" : "has at several places",
+      base_layers.are_renamed ? ", by the names of its file: transformers 5 has others" : ""));
 }
 
 /// Low-rank parts belong to a module's weight, and whole tensors have names of their own.
@@ -287,7 +286,7 @@ void Adapter::read_tensors(const Configuration& configuration, const BaseLayers&
     targets.push_back(tensor_of(*piece));
   }
   if (pieces.empty()) throw InputError(file.string() + ": holds no tensors; expected those of an adapter");
-  const auto prefix = prefix_of(targets, theta0, file);
+  const auto prefix = prefix_of(targets, theta0, base_layers, file);
   for (const auto& [name, piece] : pieces) {
     using Role = Piece::Role;
     if (piece.role == Role::original) {

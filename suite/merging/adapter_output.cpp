@@ -93,8 +93,7 @@ class Writing {
     if (base_layers_.are_renamed)
       output_.notes.push_back(
           "modules have the names of the base's file, and transformers 5 has others for some: where PEFT "
-          "does not "
-          "find one, transformers 4 does");
+          "does not find one, transformers 4 does");
     if (team_.rank() == 0) put_together();
     team_.wait_for_all("files of the adapter");  // asleep
     const auto sums =

@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Throws InputError where the merged folder would lie in the way of something.
+/// Throws InputError where the merged folder's place is not free, or is an input's.
 void require_free(const Recipe& recipe) {
   const auto refuse = [&](const std::string& problem) {
     throw InputError("out = " + config::canonical(recipe.out.string()) + ": " + problem);
@@ -49,6 +49,7 @@ void require_free(const Recipe& recipe) {
        !(fs::is_directory(recipe.out, error) && fs::is_empty(recipe.out, error))))
     refuse("is there already; expected a folder that is not, or is empty");
 }
+
 /// What the merged model's bytes depend on: the recipe, what computes, and each file of the inputs by size
 /// and time.
 std::string what_is_made(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
@@ -127,7 +128,8 @@ std::vector<Load> loads_of(const Recipe& recipe, const std::vector<std::unique_p
     }
   }
   constexpr double program = 100e6;  // before the first block, and what waits to be written
-  for (auto& load : all) load.memory += program + bytes_of_rows(stages);
+  const double everywhere = program + bytes_of_rows(stages);
+  for (auto& load : all) load.memory += everywhere;
   return all;
 }
 

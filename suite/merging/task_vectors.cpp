@@ -10,6 +10,12 @@
 
 namespace taugrid::merging {
 
+std::int64_t longest_of(const std::vector<NamedTensor>& tensors) {
+  std::int64_t longest = 0;
+  for (const auto& tensor : tensors) longest = std::max(longest, tensor.range.count);
+  return longest;
+}
+
 std::vector<std::size_t> TaskVectors::all() const {
   std::vector<std::size_t> which(count());
   std::iota(which.begin(), which.end(), 0);

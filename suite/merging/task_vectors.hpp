@@ -26,6 +26,9 @@ struct NamedTensor {
   Range range;
 };
 
+/// How many numbers the longest tensor has; 0 of none.
+std::int64_t longest_of(const std::vector<NamedTensor>& tensors);
+
 class TaskVectors {
  public:
   virtual ~TaskVectors() = default;

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -31,6 +32,9 @@ struct Batch {
   /// int64 [n, places, 2]; −1: for none.
   at::Tensor scored = {};
   std::int64_t before_text = 0;  ///< of `hidden`: how many tokens stand before each sequence's own
+
+  /// The tensors that it may have beside held() and the lengths, on its device: undefined where it has none.
+  std::array<at::Tensor*, 5> further() { return {&types, &mask, &decoder, &sees, &scored}; }
 
   std::int64_t size() const { return held().size(0); }
   bool text() const { return lengths.defined(); }

@@ -156,7 +156,7 @@ double Model::file_bytes() const {
 models::Batch Model::random_batch(std::int64_t n) const {
   auto batch = models::random_batch(encoder(), n, tokens_, decoded_);
   batch.inputs = batch.inputs.to(device_);
-  for (auto* given : {&batch.mask, &batch.decoder, &batch.sees, &batch.scored})
+  for (auto* given : batch.further())
     if (given->defined()) *given = given->to(device_);
   return batch;
 }

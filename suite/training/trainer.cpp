@@ -97,10 +97,9 @@ std::vector<Term> Trainer::take(std::int64_t step) {
   auto coming = std::exchange(coming_, std::nullopt);
   if (!coming || coming->step != step) return terms(step);
   coming->work.wait();
-  for (const auto& term : coming->terms) {
+  for (auto& term : coming->terms) {
     comm::use_on_current_stream(term.batch.held());
-    for (const auto* given :
-         {&term.batch.types, &term.batch.mask, &term.batch.decoder, &term.batch.sees, &term.batch.scored})
+    for (const auto* given : term.batch.further())
       if (given->defined()) comm::use_on_current_stream(*given);
     if (!term.penalty()) comm::use_on_current_stream(term.labels);
   }

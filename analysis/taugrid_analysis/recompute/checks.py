@@ -99,6 +99,11 @@ def pairs(oracle: Oracle) -> list[tuple[int, int]]:
     return [(int(i), int(j)) for i, j in oracle.results["pairs/tasks"][()]]
 
 
+def with_bits(oracle: Oracle, group: str, variable: str, every: list[Place]) -> list[Place]:
+    """The places for which the file says which points are right."""
+    return [place for place in every if f"correct/{group}/{place[0]}/{variable}" in oracle.results]
+
+
 def bits(oracle: Oracle, path: str, place: tuple[int, ...], right: np.ndarray) -> float | None:
     """Part of the points whose stored correctness differs; None where none is stored."""
     where = f"correct/{path}"

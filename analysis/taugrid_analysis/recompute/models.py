@@ -12,7 +12,7 @@ from torch import Tensor
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.numbers.means import normalised
-from taugrid_analysis.recompute.checks import Check, Place, Reading, bits, places, share, stored
+from taugrid_analysis.recompute.checks import Check, Place, Reading, bits, places, share, stored, with_bits
 from taugrid_analysis.recompute.oracle import Oracle, Parameters
 
 Right = Callable[[Place], Array]  # which points the model at this place has right
@@ -39,8 +39,7 @@ def accuracies(oracle: Oracle, group: str, variable: str, right: Right, most: in
 
     if every:
         yield Check(group, variable, every, measure, most)
-    known = [place for place in every if f"correct/{group}/{place[0]}/{variable}" in oracle.results]
-    if known:
+    if known := with_bits(oracle, group, variable, every):
         yield Check("correct", f"{group}/{variable}", known, measure_bits, most)
 
 

@@ -31,11 +31,10 @@ class ArceeFusion final : public VectorMethod {
   }
   /// Two that find the quantiles, and one that merges. Each sees whole rows, in some eight float64 copies.
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override {
-    double row = 0, searched = 0;
-    for (const auto& tensor : tensors) {
+    double row = 0;
+    for (const auto& tensor : tensors)
       row = std::max(row, tensor.shape.empty() ? 1.0 : static_cast<double>(tensor.shape.back()));
-      searched = std::max(searched, weights::KthMagnitude::most_bytes(tensor.range.count));
-    }
+    const double searched = weights::KthMagnitude::most_bytes(longest_of(tensors));
     return {.passes = 3, .bytes = 8 * sizeof(double) * row + 3 * searched, .at_once = row};
   }
 

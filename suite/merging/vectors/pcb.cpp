@@ -62,12 +62,9 @@ class Pcb final : public VectorMethod {
   bool spans_tensors() const override { return !by_tensor; }
   /// Clipping searches in two passes, scores are counted in one and cut in two.
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const override {
-    std::int64_t longest = 0, all = 0;
-    for (const auto& tensor : tensors) {
-      longest = std::max(longest, tensor.range.count);
-      all += tensor.range.count;
-    }
-    const double searched = weights::KthMagnitude::most_bytes(by_tensor ? longest : all);
+    std::int64_t all = 0;
+    for (const auto& tensor : tensors) all += tensor.range.count;
+    const double searched = weights::KthMagnitude::most_bytes(by_tensor ? longest_of(tensors) : all);
     return {.passes = 6, .bytes = 2 * static_cast<double>(count) * searched};  // low and high at once
   }
   std::shared_ptr<const VectorMethod> with(const std::string& parameter,

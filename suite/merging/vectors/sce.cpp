@@ -39,10 +39,7 @@ class Sce final : public VectorMethod {
   /// The squares take a pass beside the merge's; selecting one that counts and two that search.
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override {
     if (share_ >= 1) return {.passes = 2};
-    double searched = 0;
-    for (const auto& tensor : tensors)
-      searched = std::max(searched, weights::KthMagnitude::most_bytes(tensor.range.count));
-    return {.passes = 5, .bytes = searched};
+    return {.passes = 5, .bytes = weights::KthMagnitude::most_bytes(longest_of(tensors))};
   }
   std::shared_ptr<const VectorMethod> with(const std::string& parameter,
                                            const std::vector<double>& values) const override {

@@ -22,6 +22,7 @@ from taugrid_analysis.recompute.checks import (
     relative,
     share,
     stored,
+    with_bits,
 )
 from taugrid_analysis.recompute.oracle import Oracle
 
@@ -104,6 +105,6 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     for kind in AVERAGES:
         every = places(oracle, group, kind)
         yield Check(group, kind, every, accuracy(kind))
-        if known := [place for place in every if f"correct/{group}/{place[0]}/{kind}" in oracle.results]:
+        if known := with_bits(oracle, group, kind, every):
             yield Check("correct", f"{group}/{kind}", known, correct(kind))
     yield Check(group, "gap", places(oracle, group, "gap"), apart)
