@@ -249,7 +249,8 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   for (const auto& experiment : experiments) {
     for (auto& file : experiment->inputs()) inputs.push_back(std::move(file));
   }
-  folder.require_same_inputs(runtime.world(), study::inputs_of(study, inputs, runtime));
+  const auto read = study::inputs_of(study, inputs, runtime);
+  folder.require_same_inputs(runtime.world(), read.text, read.without_configuration);
   const auto makers = admit(runtime, folder, options.mixed);
   schedule::on_first_rank(runtime.world(), "links to the inputs",
                           [&] { study::link_inputs(study, folder.path(), config.has("pretrain")); });

@@ -32,11 +32,13 @@ void create_folders(const fs::path& run) {
   for (const char* part : {"units", "log", "checkpoints", "scratch"}) store::create_folders(run / part);
 }
 
-/// What the first start keeps in RUN/`name`, each later one must repeat. `what`: for the message.
-void require_same(const fs::path& run, const char* name, const std::string& text, const char* what) {
+/// What the first start keeps in RUN/`name`, each later one must repeat. `what`: for the message. `as_before`: the
+/// same in the words of earlier programs.
+void require_same(const fs::path& run, const char* name, const std::string& text, const char* what,
+                  const std::string& as_before) {
   const auto path = run / name;
   const auto old = store::InputFile::text(path);
-  if (!old) {
+  if (!old || (*old == as_before && *old != text)) {
     store::write_atomically(path, text);
     return;
   }
@@ -121,15 +123,17 @@ RunFolder::RunFolder(const comm::Communicator& world, fs::path path, const std::
   on_first_rank(world, "outcome of opening the run folder", [&] {
     create_folders(path_);
     hold_ = std::make_unique<detail::Hold>(path_, care.hold, care.lost);
-    require_same(path_, "config.toml", config, "another configuration");
+    require_same(path_, "config.toml", config, "another configuration", config);
     remove_leftovers(path_);
   });
 }
 
-void RunFolder::require_same_inputs(const comm::Communicator& world, const std::string& inputs) const {
+void RunFolder::require_same_inputs(const comm::Communicator& world, const std::string& inputs,
+                                    const std::string& as_before) const {
   const comm::Doing doing("compare the inputs with the run's");
-  on_first_rank(world, "outcome of comparing the inputs",
-                [&] { require_same(path_, "inputs.toml", inputs, "other contents of its inputs"); });
+  on_first_rank(world, "outcome of comparing the inputs", [&] {
+    require_same(path_, "inputs.toml", inputs, "other contents of its inputs", as_before);
+  });
 }
 
 void RunFolder::end_job(const std::string& problem) {

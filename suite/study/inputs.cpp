@@ -75,7 +75,7 @@ std::uint64_t digest_of(const std::set<fs::path>& files) {
 
 }  // namespace
 
-std::string inputs_of(const Study& study, const std::vector<fs::path>& more, const comm::Runtime& runtime) {
+Inputs inputs_of(const Study& study, const std::vector<fs::path>& more, const comm::Runtime& runtime) {
   const comm::Doing doing("read the inputs");
   std::vector<fs::path> paths;
   std::vector<std::function<std::uint64_t()>> contents;
@@ -98,6 +98,13 @@ std::string inputs_of(const Study& study, const std::vector<fs::path>& more, con
     paths.push_back(path);
     contents.emplace_back([path] { return store::digest_of(path); });
   }
+  // The numbers of a model are no model without what its configuration makes of them.
+  const auto first_of_configuration = paths.size();
+  paths.push_back(study.settings.model / "config.json");
+  for (const auto& [name, text] : study.model.encoder().beside_config())
+    paths.push_back(study.settings.model / name);
+  for (auto i = first_of_configuration; i < paths.size(); ++i)
+    contents.emplace_back([path = paths[i]] { return store::digest_of(path); });
   for (const auto& path : paths) store::watch(path);
   // The ranks of a host share the reading, which takes minutes where data sets are large. Each host reads all: copies
   // on its own disk may differ.
@@ -133,9 +140,13 @@ std::string inputs_of(const Study& study, const std::vector<fs::path>& more, con
   config::Values sections;
   auto& files = sections[""];
   files[study.settings.model.string()] = config::canonical(study.model.fingerprint());
-  for (std::size_t i = 0; i < paths.size(); ++i)
+  Inputs inputs;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (i == first_of_configuration) inputs.without_configuration = config::document(sections);
     files[paths[i].string()] = config::canonical(hexadecimal(static_cast<std::uint64_t>(values[i])));
-  return config::document(sections);
+  }
+  inputs.text = config::document(sections);
+  return inputs;
 }
 
 void link_inputs(const Study& study, const fs::path& run, bool makes_model) {

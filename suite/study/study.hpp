@@ -72,10 +72,16 @@ struct Study {
   at::Tensor sums(at::IntArrayRef shape) const;
 };
 
-/// A TOML text with the digest of every file that the numbers depend on, the study's and `more`. Collective:
-/// the ranks of each host share the reading. Throws InputError where a file cannot be read, or is another one
-/// on some host. The files are watched from then on: store::watch().
-std::string inputs_of(const Study& study, const std::vector<std::filesystem::path>& more,
+/// TOML texts with the digest of every file that the numbers depend on.
+struct Inputs {
+  std::string text;
+  std::string without_configuration;  ///< as runs of before have it: nothing of the model's config.json
+};
+
+/// The inputs of the study, and `more`. Collective: the ranks of each host share the reading. Throws InputError
+/// where a file cannot be read, or is another one on some host. The files are watched from then on:
+/// store::watch().
+Inputs inputs_of(const Study& study, const std::vector<std::filesystem::path>& more,
                       const comm::Runtime& runtime);
 
 /// Makes RUN/data and RUN/checkpoints lead to what the study uses, so that every number can be computed again

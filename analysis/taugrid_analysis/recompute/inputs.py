@@ -284,6 +284,18 @@ def changes(run_inputs: Inputs, tasks: list[str], model: str) -> Iterator[tuple[
         now = digest_model(path)
         if now != before:
             yield str(path), before, now
-    rest = [digest for name, digest in digests.items() if not name.endswith((".h5", *of_models))]
-    if model and rest and model not in rest:
-        yield str(run_inputs.model()), rest[0], model
+    others = {name: digest for name, digest in digests.items() if not name.endswith((".h5", *of_models))}
+    models = [name for name in others if not name.endswith(".json")]
+    if model and models and model not in [others[name] for name in models]:
+        yield str(run_inputs.model()), others[models[0]], model
+    inside = run_inputs.run / "checkpoints" / "pretrained"
+    if inside.exists() and not inside.is_symlink():
+        return  # the run made its model, and wrote the configuration that it used
+    for name, before in others.items():  # config.json, and what stands beside it
+        part_of = [model for model in models if Path(model) in Path(name).parents]
+        if name in models or not part_of:
+            continue
+        path = run_inputs.model() / Path(name).relative_to(part_of[0])
+        now = digest_file(path) if path.is_file() else "missing"
+        if now != before:
+            yield str(path), before, now

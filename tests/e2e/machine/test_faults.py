@@ -161,6 +161,27 @@ def test_inputs_that_are_gone_or_changed_at_the_restart(world_copy: World, run_f
     goes_on(world_copy, folder, run_folder)
 
 
+def test_a_model_whose_configuration_changed(world_copy: World, run_folder: Path, tmp_path: Path) -> None:
+    """Its numbers are the same, and give others by another activation; folders of before have no digest of it."""
+    folder = tmp_path / "run"
+    measure(world_copy.experiment, folder)
+    path = world_copy.model / "config.json"
+    before = path.read_text()
+    path.write_text(before.replace("quick_gelu", "gelu"))
+    assert path.read_text() != before
+    complaint(run(2, "run", world_copy.experiment, "--run-dir", folder), folder, path, "other contents", "--run-dir")
+    changed = analysis_command.called("recompute", folder, "--only", "single_task", "--points", "1")
+    assert "pretrained/config.json was " in changed.stderr, changed.stdout + changed.stderr
+
+    path.write_text(before)
+    of_now = (folder / "inputs.toml").read_text()
+    of_before = "".join(line for line in of_now.splitlines(keepends=True) if "config.json" not in line)
+    assert of_before != of_now
+    (folder / "inputs.toml").write_text(of_before)
+    goes_on(world_copy, folder, run_folder)
+    assert (folder / "inputs.toml").read_text() == of_now
+
+
 def test_inputs_that_vanish_while_they_are_used(world_copy: World, run_folder: Path, tmp_path: Path) -> None:
     """They were read at the start."""
     folder = tmp_path / "run"

@@ -293,6 +293,7 @@ TEST_F(Results, AFullDiskIsAnInputErrorOnAllRanks) {
     writer.put("/small", at::ones({8}), {"n"});
     expect_contains(message_of([&] { writer.put("/large", at::ones({1 << 18}), {"m"}); }),
                     "r.h5: No space left on device; free space");
+    MPI_Barrier(MPI_COMM_WORLD);  // rank 0 removes the file, which the others do not wait for
     EXPECT_FALSE(unfinished(full));
   }
   {
