@@ -20,6 +20,7 @@ goes on where it was interrupted, so the whole does too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -178,6 +179,44 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
         yield command
 
 
+def catches(process: int, number: int) -> bool:
+    """Whether a process has a handler for a signal; false where it is gone."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+    caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def children(process: int) -> list[int]:
+    """The processes that it started and that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+            if int(parent) == process and state != "Z":
+                found.append(int(path.parent.name))
+    return found
+
+
+def who_heeds(process: int, number: int) -> int:
+    """The process that a request to stop is for: of a script of bash that has no trap for the signal what it runs now.
+
+    Bash alone would end, and what it runs would go on; the script is told by the code with which that ends.
+    """
+    while not catches(process, number):
+        running = children(process)
+        try:
+            is_script = Path(f"/proc/{process}/comm").read_text() == "bash\n"
+        except OSError:
+            break
+        if not is_script or len(running) != 1:
+            break
+        process = running[0]
+    return process
+
+
 class Runner:
     """Runs commands. A request to stop goes on to the command that runs, and none begins after it."""
 
@@ -193,8 +232,11 @@ class Runner:
             self.pass_on(self.child)
 
     def pass_on(self, child: subprocess.Popen[str]) -> None:
-        if self.asked is not None and self.asked != signal.SIGINT:  # a terminal sends that to all of its processes
-            child.send_signal(self.asked)
+        if self.asked is None or self.asked == signal.SIGINT:  # a terminal sends that to all of its processes
+            return
+        if child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # ended meanwhile
+                os.kill(who_heeds(child.pid, self.asked), self.asked)
 
     def run(self, command: Command) -> int:
         """The exit code: the command's own, 128 and the signal's number, or STOPPED."""

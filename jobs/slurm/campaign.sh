@@ -8,8 +8,7 @@
 # TOML without white space: 'finetune.regimes ["standard"] ["standard","linear"]'. RUNS gets a folder a combination,
 # numbered, campaign.txt says which is which, and report.txt is written at the end. The same command goes on with what
 # is missing. What follows -- goes to sbatch for each run: --ntasks=16 --time=2:00:00.
-set -euo pipefail
-say_and_end() { echo "campaign: $*" >&2; exit 2; }
+source "$(dirname "${BASH_SOURCE[0]}")/submit.sh"
 [ $# -ge 3 ] || say_and_end 'usage: bash jobs/slurm/campaign.sh EXPERIMENT.toml RUNS "KEY VALUE…" … [-- SBATCH OPTION…]'
 experiment="$1" runs="$2"
 shift 2
@@ -36,9 +35,11 @@ if [ -e "$table" ] && ! cmp -s "$table" "$table.part"; then
   say_and_end "$table is of other values: choose another folder, or remove it"
 fi
 mv "$table.part" "$table"
-array=$(CAMPAIGN="$table" sbatch --parsable --array="0-$((${#lines[@]} - 1))" --output="$runs/run-%a.out" "$@" \
-  jobs/slurm/finetune-and-measure.sbatch "$experiment" "$runs")
-report=$(sbatch --parsable --dependency="afterany:${array%%;*}" --ntasks=1 --output="$runs/report.out" \
-  jobs/slurm/campaign-report.sbatch "$runs")
-echo "${array%%;*} ${report%%;*}"
-echo "campaign: ${#lines[@]} runs are job ${array%%;*}; their report, $runs/report.txt, is job ${report%%;*}" >&2
+keep_where "$@"
+CAMPAIGN="$table" submit --array="0-$((${#lines[@]} - 1))" --output="$runs/run-%a.out" "$@" \
+  jobs/slurm/finetune-and-measure.sbatch "$experiment" "$runs"
+array=$job
+submit --dependency="afterany:$array" --output="$runs/report.out" ${where[@]+"${where[@]}"} \
+  jobs/slurm/campaign-report.sbatch "$runs"
+echo "$array $job"
+echo "campaign: ${#lines[@]} runs are job $array; their report, $runs/report.txt, is job $job" >&2

@@ -12,8 +12,11 @@ export REQUEUE=0
 job=$(sbatch --parsable "$@")
 job="${job%%;*}"  # in a federation the cluster's name stands behind it
 echo "$job"
+before="$job"
 for ((i = 1; i < count; ++i)); do
-  job=$(sbatch --parsable --dependency="afternotok:$job" --kill-on-invalid-dep=yes "$@")
+  # None of them may have finished: one that was cancelled, as the one before it finished, counts as failed.
+  job=$(sbatch --parsable --dependency="afternotok:$before" --kill-on-invalid-dep=yes "$@")
   job="${job%%;*}"
   echo "$job"
+  before+=":$job"
 done

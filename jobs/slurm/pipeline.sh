@@ -10,8 +10,7 @@
 # MEASURE_WITH="--ntasks=64" and TABLES_WITH="--partition=cpu", words for sbatch, are for one of the three. A job that was
 # stopped early goes on before the next begins; where one fails, those behind it are cancelled. The report of
 # measure is made with the tables. Where sbatch refuses a job, those before it are cancelled.
-set -euo pipefail
-say_and_end() { echo "pipeline: $*" >&2; exit 2; }
+source "$(dirname "${BASH_SOURCE[0]}")/submit.sh"
 [[ $# -eq 4 || ( $# -gt 4 && $5 = -- ) ]] ||
   say_and_end 'usage: bash jobs/slurm/pipeline.sh FINETUNE.toml MEASURE.toml RUNS "REGIME…" [-- SBATCH OPTION…]'
 for experiment in "$1" "$2"; do [ -f "$experiment" ] || say_and_end "there is no experiment '$experiment'"; done
@@ -29,39 +28,17 @@ runs=$(cd "$runs" && pwd)
 read -ra finetune_with <<<"${FINETUNE_WITH:-}"
 read -ra measure_with <<<"${MEASURE_WITH:-}"
 read -ra tables_with <<<"${TABLES_WITH:-}"
-shared=()  # what decides where a job may run at all
-words=("$@")
-for i in ${words[@]+"${!words[@]}"}; do
-  case "${words[i]}" in
-    --account=* | --partition=* | --qos=* | --reservation=* | -[Apq]?*) shared+=("${words[i]}") ;;
-    --account | --partition | --qos | --reservation | -[Apq]) shared+=("${words[i]}" "${words[i + 1]:-}") ;;
-  esac
-done
+keep_where "$@"
 script=jobs/slurm/finetune-and-measure.sbatch
-submitted=()
-give_up() {
-  local code=$?
-  trap - ERR
-  if [ ${#submitted[@]} -gt 0 ]; then
-    if scancel "${submitted[@]}"; then
-      echo "pipeline: a job was refused; cancelled: ${submitted[*]}" >&2
-    else
-      echo "pipeline: a job was refused; scancel failed, so these stay in the queue: ${submitted[*]}" >&2
-    fi
-  fi
-  exit "$code"
-}
-trap give_up ERR
 export REPORT=0  # one that fails must not stop what comes behind
-first=$(sbatch --parsable --job-name=taugrid-finetune --output="$runs/finetune.out" "$@" \
-  ${finetune_with[@]+"${finetune_with[@]}"} $script "$finetune" "$runs/finetune")
-first="${first%%;*}" submitted+=("$first")
-second=$(sbatch --parsable --job-name=taugrid-measure --output="$runs/measure.out" "$@" \
-  ${measure_with[@]+"${measure_with[@]}"} --dependency="afterok:$first" --kill-on-invalid-dep=yes $script \
-  "$measure" "$runs/measure" --set "finetune.checkpoints=$runs/finetune/checkpoints" --set "finetune.given=[$given]")
-second="${second%%;*}" submitted+=("$second")
-third=$(sbatch --parsable --output="$runs/tables.out" ${shared[@]+"${shared[@]}"} ${tables_with[@]+"${tables_with[@]}"} \
-  --dependency="afterok:$second" --kill-on-invalid-dep=yes jobs/slurm/tables.sbatch "$runs/measure" "$runs/tables.txt")
-third="${third%%;*}"
-echo "$first $second $third"
-echo "pipeline: fine-tuning is job $first, measuring $second, $runs/tables.txt $third" >&2
+submit --job-name=taugrid-finetune --output="$runs/finetune.out" "$@" ${finetune_with[@]+"${finetune_with[@]}"} \
+  $script "$finetune" "$runs/finetune"
+first=$job
+submit --job-name=taugrid-measure --output="$runs/measure.out" "$@" ${measure_with[@]+"${measure_with[@]}"} \
+  --dependency="afterok:$first" --kill-on-invalid-dep=yes $script \
+  "$measure" "$runs/measure" --set "finetune.checkpoints=$runs/finetune/checkpoints" --set "finetune.given=[$given]"
+second=$job
+submit --output="$runs/tables.out" ${where[@]+"${where[@]}"} ${tables_with[@]+"${tables_with[@]}"} \
+  --dependency="afterok:$second" --kill-on-invalid-dep=yes jobs/slurm/tables.sbatch "$runs/measure" "$runs/tables.txt"
+echo "$first $second $job"
+echo "pipeline: fine-tuning is job $first, measuring $second, $runs/tables.txt $job" >&2

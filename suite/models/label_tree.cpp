@@ -82,6 +82,6 @@ at::Tensor shifted_right(const at::Tensor& targets, std::int64_t start) {
   return at::cat({at::full({targets.size(0), 1}, start, targets.options()), before}, 1);
 }
 
-at::Tensor sees_before(std::int64_t places) { return at::ones({places, places}).tril().to(at::kBool); }
+at::Tensor sees_before(std::int64_t places) { return at::ones({places, places}, at::kBool).tril(); }
 
 }  // namespace taugrid::models

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// What a run was computed from, by content: the model, the data sets and the checkpoints that are given; and the
-// way to them from the run folder.
+// What a run was computed from, by content: the model, the data sets and the checkpoints that are given; and
+// the way to them from the run folder.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -61,11 +61,12 @@ void link_to(const fs::path& target, const fs::path& link) {
   fs::create_symlink(target, temporary, error);
   if (!error) fs::rename(temporary, link, error);
   if (error)
-    throw InputError(fmt::format("cannot link {} to {}: {}", link.string(), target.string(), error.message()));
+    throw InputError(
+        fmt::format("cannot link {} to {}: {}", link.string(), target.string(), error.message()));
 }
 
-/// The digest of the file of a model's tensors; of a model in parts, that of the index' digest and its parts', in
-/// the order of their names: one, so that hosts agree on how many there are wherever theirs lie.
+/// The digest of the file of a model's tensors; of a model in parts, that of the index' digest and its
+/// parts', in the order of their names: one, so that hosts agree on how many there are wherever theirs lie.
 std::uint64_t digest_of(const std::set<fs::path>& files) {
   if (files.size() == 1) return store::digest_of(*files.begin());
   std::string digests;
@@ -106,8 +107,8 @@ Inputs inputs_of(const Study& study, const std::vector<fs::path>& more, const co
   for (auto i = first_of_configuration; i < paths.size(); ++i)
     contents.emplace_back([path = paths[i]] { return store::digest_of(path); });
   for (const auto& path : paths) store::watch(path);
-  // The ranks of a host share the reading, which takes minutes where data sets are large. Each host reads all: copies
-  // on its own disk may differ.
+  // The ranks of a host share the reading, which takes minutes where data sets are large. Each host reads
+  // all: copies on its own disk may differ.
   const auto& world = runtime.world();
   const auto& ranks = runtime.ranks();
   const auto& mine = runtime.mine().host;
@@ -116,7 +117,8 @@ Inputs inputs_of(const Study& study, const std::vector<fs::path>& more, const co
   const auto host = world.split(static_cast<int>(color), world.rank(), "ranks of a host");
   auto digests = at::zeros({static_cast<std::int64_t>(paths.size()) + 1}, at::kLong);
   auto* values = digests.mutable_data_ptr<std::int64_t>();
-  for (auto i = static_cast<std::size_t>(host.rank()); i < paths.size(); i += static_cast<std::size_t>(host.size()))
+  for (auto i = static_cast<std::size_t>(host.rank()); i < paths.size();
+       i += static_cast<std::size_t>(host.size()))
     values[i] = static_cast<std::int64_t>(contents[i]());
   world.patient_barrier("reading the inputs");
   host.all_reduce_sum(digests, "digests of the inputs");
@@ -128,10 +130,11 @@ Inputs inputs_of(const Study& study, const std::vector<fs::path>& more, const co
   const auto other = digests.ne(first).nonzero();
   const auto problem = schedule::first_problem(
       world,
-      other.size(0) == 0 ? ""
-                         : fmt::format("{}: has other contents on {} than on {}",
-                                       paths[static_cast<std::size_t>(other[0].item<std::int64_t>())].string(), mine,
-                                       ranks[0].host),
+      other.size(0) == 0
+          ? ""
+          : fmt::format("{}: has other contents on {} than on {}",
+                        paths[static_cast<std::size_t>(other[0].item<std::int64_t>())].string(), mine,
+                        ranks[0].host),
       "digests of the inputs");
   if (!problem.empty()) throw InputError(problem);
   store::require_unchanged();

@@ -36,9 +36,17 @@ std::int64_t tokens_of(const Settings& settings, const models::Encoder& encoder)
   return std::min(longest_of_tasks(settings, data::longest_text), encoder.takes().tokens);
 }
 
+/// Costs are counted on as many places, so what no host can attend to is refused before.
 std::int64_t decoded_of(const Settings& settings, const models::Encoder& encoder) {
   if (encoder.decoder_start() < 0 || settings.trains_heads) return 0;
-  return longest_of_tasks(settings, data::places_to_decode);
+  const auto places = longest_of_tasks(settings, data::places_to_decode);
+  const auto scores = sizeof(float) * static_cast<double>(places) * static_cast<double>(places);
+  if (scores > host_memory())
+    throw InputError(settings.data.string() + ": answers of " + std::to_string(places) +
+                     " tokens, whose attention takes " +
+                     std::to_string(static_cast<std::int64_t>(scores / (1 << 30))) + " GiB; this host has " +
+                     std::to_string(static_cast<std::int64_t>(host_memory() / (1 << 30))));
+  return places;
 }
 
 /// Before its costs are counted. Of a model that is read, the file is as large as its shapes say.

@@ -87,12 +87,13 @@ at::Tensor Samples::frozen_order(std::size_t t, Split split) const {
 
 std::size_t Samples::bytes(std::int64_t n) const {
   const auto takes = model_.encoder().takes();
+  const auto tokens = model_.tokens() > 0 ? model_.tokens() : takes.tokens;  // in a plan without data, the most
   // Which places see which is each row's own where choices are.
   const auto places = readouts_.read_choices() ? static_cast<std::size_t>(model_.decoded()) : 0;
   const auto each =
       places * (places + 3 * sizeof(std::int64_t)) +
       (takes.text()
-           ? sizeof(std::int64_t) * static_cast<std::size_t>(takes.tokens)
+           ? sizeof(std::int64_t) * static_cast<std::size_t>(tokens)
            : sizeof(float) * static_cast<std::size_t>(takes.channels * takes.image_size * takes.image_size));
   return static_cast<std::size_t>(n) * each;
 }

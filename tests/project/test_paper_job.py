@@ -340,6 +340,23 @@ def test_a_request_to_stop_reaches_the_step_that_runs(tree: Path, number: signal
     assert ("Stopped early" in error) == (code != 5)
 
 
+def test_a_request_to_stop_reaches_what_a_script_runs(tree: Path) -> None:
+    """A bash without a trap would die alone, and the program that it runs would go on."""
+    begun, program, inner = tree / "begun", tree / "program.py", tree / "jobs" / "inner.sh"
+    program.write_text("import signal, sys, time\n"
+                       "signal.signal(signal.SIGTERM, lambda *_: (print('asked', flush=True), sys.exit(75)))\n"
+                       f"open('{begun}', 'w').close()\ntime.sleep(600)\n")
+    inner.write_text(f'"{sys.executable}" "{program}" || exit\n')
+    small_paper(tree, f'set -e\nbash "{inner}"\necho "goes on"\n')
+    running = job(tree, "small")
+    while not begun.exists():
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.send_signal(signal.SIGTERM)
+    out, error = running.communicate(timeout=300)
+    assert out == "first\nasked\n" and running.returncode == 75 and "Stopped early" in error
+
+
 def test_a_request_to_stop_that_comes_while_a_step_is_started_reaches_it(tree: Path) -> None:
     program = """
 import os, signal, subprocess, sys

@@ -77,16 +77,18 @@ def test_a_signal_before_the_limit_requeues_and_loses_nothing(cluster: Cluster, 
 def test_a_chain_goes_on_where_requeueing_is_forbidden(cluster: Cluster, world: World, reference: Path, hasty: str,
                                                        tmp_path: Path) -> None:
     run = tmp_path / "run"
-    done = cluster.run("bash", SCRIPTS / "chain.sh", "3", f"--output={tmp_path}/out-%j", *SMALL,
+    done = cluster.run("bash", SCRIPTS / "chain.sh", "4", f"--output={tmp_path}/out-%j", *SMALL,
                        SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run, *LONG,
                        **SITE | {"VENV": hasty})
     assert done.returncode == 0, done.stderr
-    first, second, third = done.stdout.split()
+    first, second, *others = done.stdout.split()
     first_unit(cluster, first, run)
     cluster.run("scancel", "--signal=USR1", first)
     assert cluster.wait(first, "FAILED", "COMPLETED")["ExitCode"] == "75:0"
     assert cluster.wait(second, "COMPLETED", "FAILED")["JobState"] == "COMPLETED"
-    assert cluster.wait(third, "CANCELLED", "COMPLETED", "FAILED")["JobState"] == "CANCELLED"
+    assert len(others) == 2
+    for other in others:
+        assert cluster.wait(other, "CANCELLED", "COMPLETED", "FAILED")["JobState"] == "CANCELLED"
     assert differing(numbers(reference), numbers(run / "results.h5")) == []
 
 
@@ -193,9 +195,9 @@ exit "${SCANCEL_CODE:-0}"
 }
 
 
-def stubbed(world: World, folder: Path, refused: int, *options: str,
+def stubbed(folder: Path, refused: int, script: str, *arguments: str | Path,
             **variables: str) -> subprocess.CompletedProcess[str]:
-    """Starts the pipeline among stand-ins for Slurm's commands, of which FOLDER/asked says what they were asked."""
+    """Starts a script among stand-ins for Slurm's commands, of which FOLDER/asked says what they were asked."""
     for name, text in STUBS.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
@@ -203,23 +205,24 @@ def stubbed(world: World, folder: Path, refused: int, *options: str,
     for name in ("asked", "cancelled"):
         (folder / name).write_text("")
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "STUBS": str(folder)} | variables
-    given = (*two_steps(world, folder), folder / "runs", "standard attention+mlp")
-    return subprocess.run(["bash", SCRIPTS / "pipeline.sh", *given, *options], cwd=ROOT, env=environment, text=True,
+    return subprocess.run(["bash", SCRIPTS / script, *arguments], cwd=ROOT, env=environment, text=True,
                           capture_output=True, check=False)
 
 
 def test_a_pipeline_that_is_refused_leaves_no_job(world: World, tmp_path: Path) -> None:
+    pipeline = ("pipeline.sh", *two_steps(world, tmp_path), tmp_path / "runs", "standard attention+mlp")
     for refused, cancelled in ((1, ""), (2, "101"), (3, "101 102")):
-        done = stubbed(world, tmp_path, refused)
+        done = stubbed(tmp_path, refused, *pipeline)
         assert done.returncode == 1 and done.stdout == "" and "sbatch: error: Invalid account" in done.stderr
         assert (tmp_path / "cancelled").read_text().strip() == cancelled
         assert ("cancelled: " + cancelled in done.stderr) == (refused > 1)
-    done = stubbed(world, tmp_path, 3, SCANCEL_CODE="1")
+    done = stubbed(tmp_path, 3, *pipeline, SCANCEL_CODE="1")
     assert done.returncode == 1 and "these stay in the queue: 101 102" in done.stderr
 
 
 def test_each_job_of_a_pipeline_has_its_options(world: World, tmp_path: Path) -> None:
-    done = stubbed(world, tmp_path, 0, "--", "--account=physics", "-p", "gpu", "-qlong", "--ntasks=4",
+    done = stubbed(tmp_path, 0, "pipeline.sh", *two_steps(world, tmp_path), tmp_path / "runs",
+                   "standard attention+mlp", "--", "--account=physics", "-p", "gpu", "-qlong", "--ntasks=4",
                    TABLES_WITH="--mem=8G")
     assert (done.returncode, done.stdout) == (0, "101 102 103\n"), done.stderr
     first, second, third = (tmp_path / "asked").read_text().splitlines()
@@ -230,6 +233,21 @@ def test_each_job_of_a_pipeline_has_its_options(world: World, tmp_path: Path) ->
     # A report that fails must not keep the models from being measured, nor the tables from being made.
     assert [line.split()[0] for line in (first, second)] == ["REPORT=0", "REPORT=0"]
     assert not (tmp_path / "cancelled").read_text()
+
+
+def test_a_campaigns_report_goes_where_its_runs_go(world: World, tmp_path: Path) -> None:
+    """And where the report is refused, as at sites that ask for an account, no array runs for nothing."""
+    campaign = ("campaign.sh", world.experiment, tmp_path / "runs", "run.seed 5 6", "--", "--account=physics", "-p",
+                "gpu", "--ntasks=4")
+    done = stubbed(tmp_path, 0, *campaign)
+    assert (done.returncode, done.stdout) == (0, "101 102\n"), done.stderr
+    runs, report = (tmp_path / "asked").read_text().splitlines()
+    assert " --array=0-1 " in runs and " --account=physics -p gpu --ntasks=4 " in runs
+    assert " --dependency=afterany:101 " in report and " --account=physics -p gpu " in report
+    assert "--ntasks" not in report
+    done = stubbed(tmp_path, 2, *campaign)
+    assert done.returncode == 1 and done.stdout == "" and "campaign: a job was refused; cancelled: 101" in done.stderr
+    assert (tmp_path / "cancelled").read_text().strip() == "101"
 
 
 def test_a_pipeline_ends_where_a_step_fails(cluster: Cluster, world: World, hasty: str, tmp_path: Path) -> None:
@@ -302,8 +320,9 @@ def test_bench(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_scaling(cluster: Cluster, world: World, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    job = submit(cluster, output, SCRIPTS / "scaling.sbatch", world.experiment, tmp_path / "scaling", "8", "24",
+    output, experiment = tmp_path / "out", tmp_path / "small.toml"
+    experiment.write_text(f"extends = {json.dumps(str(world.experiment))}\n")  # its sections are the other file's
+    job = submit(cluster, output, SCRIPTS / "scaling.sbatch", experiment, tmp_path / "scaling", "8", "24",
                  "--set", "finetune.warmup_steps=25",  # more than the smaller run's steps
                  "--set", "ntk.null_draws=0")  # its points do not grow with the ranks
     assert cluster.wait(job, "COMPLETED", "FAILED")["JobState"] == "COMPLETED", output.read_text()

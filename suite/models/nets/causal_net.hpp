@@ -43,10 +43,6 @@ class CausalNet : public Net<Mine> {
   Files beside_;
 };
 
-/// The tokens that end a text that is generated: a number or a list, as generation_config.json (`beside`)
-/// names them, or where it names none, config.json.
-std::vector<std::int64_t> ends_of(const nlohmann::json& config, const Keys& keys, const Files& beside);
-
 /// Throws InputError unless config.json names this architecture with its vocabulary, or none, or where
 /// embeddings are tied the one with a head of labels, which has all that is read.
 void require_vocabulary(const nlohmann::json& config, const Keys& keys, const std::string& architecture,

@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "suite/models/nets/causal_net.hpp"
+#include "suite/models/nets/generation_config.hpp"
 #include "suite/models/nets/rotary.hpp"
 #include "suite/models/packing.hpp"
 
@@ -426,33 +427,6 @@ void read_rotary(const nlohmann::json& json, const Keys& keys, const Family& fam
 }
 
 }  // namespace
-
-std::vector<std::int64_t> ends_of(const nlohmann::json& json, const Keys& keys, const Files& beside) {
-  const auto named = [](const nlohmann::json& file) {
-    const auto tokens = file.is_object() ? file.value("eos_token_id", nlohmann::json()) : nlohmann::json();
-    return tokens.is_array() || tokens.is_null() ? tokens : nlohmann::json::array({tokens});
-  };
-  const char* file = "generation_config.json";
-  auto tokens = nlohmann::json();
-  if (!beside.empty()) {
-    const auto text = nlohmann::json::parse(beside.begin()->second, nullptr, false);
-    if (!text.is_object())
-      keys.refuse(std::string(file) + " beside it is no JSON object; expected one, or none");
-    tokens = named(text);
-  }
-  if (tokens.empty()) {
-    file = "config.json";
-    tokens = named(json);
-  }
-  std::vector<std::int64_t> ends;
-  for (const auto& token : tokens) {
-    if (!token.is_number_integer())
-      keys.refuse("eos_token_id of " + std::string(file) + " holds " + token.dump().substr(0, 80) +
-                  "; expected tokens");
-    ends.push_back(token.get<std::int64_t>());
-  }
-  return ends;
-}
 
 void require_vocabulary(const nlohmann::json& json, const Keys& keys, const std::string& architecture,
                         const std::string& of_labels, bool tied) {

@@ -17,6 +17,7 @@
 
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/causal_net.hpp"
+#include "suite/models/nets/generation_config.hpp"
 #include "suite/models/packing.hpp"
 
 namespace taugrid::models {

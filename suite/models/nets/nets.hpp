@@ -4,16 +4,8 @@
 #pragma once
 
 #include "suite/models/registry.hpp"
-#include "suite/store/input_file.hpp"
 
 namespace taugrid::models {
-
-/// generation_config.json of a model that generates, where its folder has one.
-inline Files generation_config(const std::filesystem::path& folder) {
-  const std::string name = "generation_config.json";
-  if (folder.empty() || !store::is_there(folder / name)) return {};
-  return {{name, store::input_text(folder / name, "what stands beside config.json")}};
-}
 
 /// CLIP's image tower (Hugging Face: CLIPVisionModelWithProjection), from its own config.json or a whole
 /// CLIP's.

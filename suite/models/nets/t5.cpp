@@ -17,6 +17,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "suite/models/nets/generation_config.hpp"
 #include "suite/models/nets/nets.hpp"
 #include "suite/models/packing.hpp"
 #include "suite/store/tensor_folder.hpp"
@@ -32,8 +33,8 @@ struct Config {
   std::int64_t width = 512, head_width = 64, mlp = 2048, layers = 6, decoder_layers = 6, heads = 8;
   std::int64_t vocabulary = 32128, tokens = 512;
   std::int64_t buckets = 32, max_distance = 128;
-  std::int64_t start = 0;  // the decoder's first token
-  std::int64_t end = 1;    // its last
+  std::int64_t start = 0;                // the decoder's first token
+  std::vector<std::int64_t> ends = {1};  // those that end what it says
   double epsilon = 1e-6, initializer_factor = 1;
   bool gated = false, tied = true, scaled = true;
 };
@@ -93,7 +94,7 @@ class T5 final : public Net<T5> {
   const char* space() const override { return "decoder's output at the first step"; }
   bool decodes(int l) const override { return is_decoder(l) && l <= stages(); }
   std::int64_t decoder_start() const override { return config_.start; }
-  std::vector<std::int64_t> decoder_ends() const override { return {config_.end}; }
+  std::vector<std::int64_t> decoder_ends() const override { return config_.ends; }
 
   // What doubles the vocabulary, a bias of early checkpoints that no code reads, and a head of labels.
   bool passes_over(const std::string& tensor) const override {
@@ -338,11 +339,12 @@ std::unique_ptr<Encoder> make_t5(const nlohmann::json& json, const std::string& 
     return keys.has(key) ? keys.from_zero(key, config.vocabulary - 1) : fallback;
   };
   config.start = token("decoder_start_token_id", token("pad_token_id", 0));
-  config.end = token("eos_token_id", 1);
+  const auto beside = generation_config(folder);
+  if (const auto ends = ends_of(json, keys, beside); !ends.empty()) config.ends = ends;
   if (keys.flag("is_decoder", false)) keys.refuse("is_decoder is true; expected an encoder and a decoder");
   read_feed_forward(json, keys, config);
   read_head(json, keys, folder, config);
-  return std::make_unique<T5>(config, json.dump(2) + "\n", generation_config(folder));
+  return std::make_unique<T5>(config, json.dump(2) + "\n", beside);
 }
 
 }  // namespace taugrid::models

@@ -123,6 +123,7 @@ int probe(int argc, char** argv) {
   const auto& statistics = checkpoint.state.buffers;
   if (statistics.defined()) given.buffers = encoder.buffers().views(statistics.to(type));
   store::TensorFile out;
+  out.tensors["ends"] = at::tensor(encoder.decoder_ends(), at::kLong);
   {
     const at::NoGradGuard no_grad;
     out.tensors["encoded"] = encoder.encode(layout.views(theta), given);

@@ -178,6 +178,24 @@ def test_padding_on_the_left_gives_the_same(name: str, tmp_path: Path) -> None:
     assert relative(ours, theirs.logits[:, -1, world.words].detach()) < 1e-12
 
 
+@pytest.mark.parametrize(("generation", "config", "expected"), [
+    ({"eos_token_id": [7, 9]}, {"eos_token_id": 5}, [7, 9]),
+    ({"eos_token_id": None}, {"eos_token_id": 5}, [5]),
+    (None, {"eos_token_id": 5}, [5]),
+    (None, {"eos_token_id": None}, []),
+])
+def test_the_tokens_that_end_a_text(tmp_path: Path, generation: dict | None, config: dict, expected: list[int]) -> None:
+    """generation_config.json comes before config.json, as transformers' generate() has it."""
+    world = World(CASES["llama"], tmp_path)
+    ours, beside = (tmp_path / "theirs" / name for name in ("config.json", "generation_config.json"))
+    ours.write_text(json.dumps(json.loads(ours.read_text()) | config))
+    if generation is None:
+        beside.unlink()
+    else:
+        beside.write_text(json.dumps(generation))
+    assert world.probe()["ends"].tolist() == expected
+
+
 def test_what_stands_behind_a_prompt_is_never_read(tmp_path: Path) -> None:
     world = World(CASES["mistral"], tmp_path)
     before = world.probe()["encoded"]
