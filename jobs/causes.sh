@@ -77,7 +77,10 @@ for task, source in (("d1", f"epochs-{usual}"), ("d2", "other")):
         own = run / source / "checkpoints" / "standard" / name
         shutil.copy(own / "config.json", folder)
         if not (folder / "model.safetensors").exists():
-            save_file(load_file(own / "model.safetensors"), folder / "model.safetensors")
+            part = folder / "model.safetensors.part"
+            save_file(load_file(own / "model.safetensors"), part)
+            shutil.copymode(own / "model.safetensors", part)
+            part.replace(folder / "model.safetensors")
 EOF
 from $usual causes "$run/separate" --set 'finetune.given=["standard"]' --set "finetune.checkpoints=$run/mixed"
 

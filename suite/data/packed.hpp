@@ -51,7 +51,7 @@ struct Head {
   /// int64 [classes], of sequences: letters of each class's answer, by which its score is divided where
   /// classes are compared; undefined: it is not
   at::Tensor letters;
-  std::string metric;               ///< of texts: what tells how good they are, one of metrics()
+  std::string metric;               ///< of texts: what tells how good they are, one of text_metrics()
   std::vector<std::string> pieces;  ///< of texts: what each row of the vocabulary adds to a text
 };
 

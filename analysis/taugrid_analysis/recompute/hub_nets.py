@@ -25,7 +25,8 @@ class _Hub(Net):
         if (config.get("architectures") or [""])[0].endswith("ForImageClassification"):
             self.part, self.classifier_name = part, "classifier"
             self.add_module(part, nn.Module())
-            self.classifier = nn.Linear(width, len(config.get("id2label", "12")))
+            classes = len(config.get("id2label") or range(config.get("num_labels") or 2))
+            self.classifier = nn.Linear(width, classes)
 
     @property
     def tower(self) -> Any:

@@ -36,8 +36,8 @@ struct Wrapping {
   std::int64_t classes = 0;
 };
 
-/// As config.json's `architectures` say; with as many classes as id2label names: two where it is not there.
-/// `part`: the encoder's name in the larger class. Throws InputError.
+/// As config.json's `architectures` say; with as many classes as id2label names, or without it num_labels, or
+/// two. `part`: the encoder's name in the larger class. Throws InputError.
 inline Wrapping wrapping_of(const nlohmann::json& json, const Keys& keys, const std::string& name,
                             const std::string& part) {
   const auto alone = name + "Model", whole = name + "ForImageClassification";
@@ -48,8 +48,8 @@ inline Wrapping wrapping_of(const nlohmann::json& json, const Keys& keys, const 
   const auto given = named[0].get<std::string>();
   if (given == alone) return {alone};
   if (given != whole) keys.refuse("architectures names " + given + "; expected " + alone + " or " + whole);
-  Wrapping wrapping{whole, part + ".", 2};
-  if (!json.contains("id2label")) return wrapping;
+  Wrapping wrapping{whole, part + ".", keys.integer("num_labels", 2)};
+  if (!keys.has("id2label")) return wrapping;
   if (!json["id2label"].is_object() || json["id2label"].empty())
     keys.refuse("id2label is no object of class names");
   wrapping.classes = static_cast<std::int64_t>(json["id2label"].size());

@@ -153,6 +153,7 @@ def test_every_quantity_agrees_and_the_folder_comes_back(name: str, with_head: b
     ("vit", {"architectures": ["ViTForMaskedImageModeling"]}, "architectures names ViTForMaskedImageModeling"),
     ("vit", {"id2label": {}}, "id2label"),
     ("vit", {"id2label": {"0": "a"}}, "classifier.weight has shape [5, 24]; expected [1, 24]"),
+    ("vit", {"id2label": None, "num_labels": 3}, "classifier.weight has shape [5, 24]; expected [3, 24]"),
     ("vit", {"patch_size": 5}, "image_size is not a multiple of patch_size"),
     ("convnext", {"hidden_act": "relu"}, "hidden_act is 'relu'; expected gelu"),
     ("convnext", {"architectures": ["ConvNextBackbone"]}, "expected ConvNextModel or ConvNextForImageClassification"),
@@ -170,3 +171,12 @@ def test_what_is_no_such_model_is_refused_in_one_line(tmp_path: Path, name: str,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert named in done.stderr, done.stderr
+
+
+def test_classes_may_be_counted_and_not_named(tmp_path: Path) -> None:
+    world = World("vit", True, tmp_path)
+    tau = {k: torch.zeros_like(v) for k, v in world.theta.items()}
+    named = world.measured(tau)["logits"]
+    path = tmp_path / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"id2label": None, "label2id": None, "num_labels": 5}))
+    assert torch.equal(world.measured(tau)["logits"], named)
