@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include "kernels/weights/backend.hpp"
 #include "suite/bench/bench.hpp"
 #include "suite/comm/device.hpp"
+#include "suite/comm/launcher.hpp"
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/machine/memory.hpp"
@@ -26,10 +28,16 @@ namespace {
 
 /// Before MPI starts, only its launcher's variables say which rank this is: rank 0 alone prints.
 bool speaks() {
-  for (const auto* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
-    if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
-  }
-  return true;
+  const char* task = std::getenv("SLURM_PROCID");
+  return taugrid::comm::launched_rank().value_or(task != nullptr ? task : "0") == "0";
+}
+
+/// What CLI11 prints behind an option's name, or nothing; its own check lets NaN through.
+std::string problem_of_amount(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool fits = end != text.c_str() && *end == '\0' && value > 0 && std::isfinite(value);
+  return fits ? "" : "is " + taugrid::store::quoted(text) + "; expected a number above 0";
 }
 
 int start(int argc, char** argv) {
@@ -52,21 +60,21 @@ int start(int argc, char** argv) {
       ->expected(1);
   run->add_option("--time-limit", options.time_limit_minutes,
                   "Stop at a safe point after so many minutes, with exit code 75")
-      ->check(CLI::PositiveNumber);
+      ->check(problem_of_amount);
   run->add_option("--device", options.device,
                   "Where to compute: auto (a GPU where there is one), cpu, or cuda [auto]");
   run->add_option(
          "--collective-limit", options.collective_limit,
          "Seconds after which a collective counts as hung and all ranks end, with a line that says which\n"
          "ranks are missing; more for slow networks or very unequal ranks [600]")
-      ->check(CLI::PositiveNumber);
+      ->check(problem_of_amount);
   run->add_option("--stop-within", options.stop_within,
                   "Seconds after a stop request (a signal, the time limit) after which the job ends with "
                   "exit code 75 as\n"
                   "it is, with a line that says which rank had not come to a safe point; less than the "
                   "notice that the\n"
                   "batch system gives [240]")
-      ->check(CLI::PositiveNumber);
+      ->check(problem_of_amount);
   run->add_flag(
       "--mixed", options.mixed,
       "Go on although other units were computed by another device, processor, LibTorch or revision;\n"
@@ -93,7 +101,7 @@ int start(int argc, char** argv) {
       ->check(CLI::IsMember({"small", "medium", "large"}));
   bench->add_option("--json", bench_options.json, "Write the figures to this file, as google/benchmark does");
   bench->add_option("--repetitions", bench_options.repetitions, "Timed runs of a case, at least [5]")
-      ->check(CLI::PositiveNumber);
+      ->check(problem_of_amount);
   bench->add_option("--dump", bench_options.dump, "Keep inputs and results in this folder, for jobs/peers");
   bench->add_option("--device", bench_options.device,
                     "Where to measure: auto (a GPU where there is one), cpu, or cuda [auto]");

@@ -19,8 +19,8 @@ struct LowRank {
 };
 
 /// Principal components of the centred vectors, times their singular values: V C v for the leading M
-/// eigenvectors v of C G C, C = I − 11ᵀ/T; W = their entries, R the mean. Of v and −v the one whose largest
-/// entry, the first of equals, is positive. M from 1 to T; std::invalid_argument otherwise.
+/// eigenvectors v of C G C, C = I − 11ᵀ/T; W = their entries, R the mean. Of v and −v the one whose first
+/// entry of at least half the largest magnitude is positive. M from 1 to T; std::invalid_argument otherwise.
 LowRank principal_components(const at::Tensor& gram, std::int64_t m);
 
 struct AutoencoderSettings {

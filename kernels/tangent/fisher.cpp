@@ -24,7 +24,8 @@ bool is_of_table(const Use& use) { return use.form == Form::lookup || use.form =
 Use narrowed(const Use& use, std::int64_t begin, std::int64_t n) {
   auto part = use;
   if (use.input.defined()) part.input = use.input.narrow(0, begin, n);
-  if (use.form == Form::lookup) part.places = use.places.narrow(0, begin, n);
+  if (use.form == Form::lookup || (use.places.defined() && use.places.dim() == 3))
+    part.places = use.places.narrow(0, begin, n);
   return part;
 }
 

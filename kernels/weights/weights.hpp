@@ -22,8 +22,9 @@ namespace taugrid::weights {
 ///
 /// theta0 [P]; tau T vectors [P]; alpha [K,T], float32 or float64, on any device; out [K,P] like theta0,
 /// which must not overlap the inputs. The sum runs over t in ascending order in the vectors' own dtype, so
-/// out[k] does not depend on K. θ0 and τ are read from memory once for all K. \throws std::invalid_argument
-/// on shapes, dtypes, devices or overlap other than these.
+/// out[k] does not depend on K; within rounding alone on devices that only ATen knows. θ0 and τ are read from
+/// memory once for all K. \throws std::invalid_argument on shapes, dtypes, devices or overlap other than
+/// these.
 void combine(const at::Tensor& theta0, std::span<const at::Tensor> tau, const at::Tensor& alpha,
              at::Tensor& out);
 

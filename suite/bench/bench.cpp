@@ -16,6 +16,7 @@
 #include <limits>
 #include <regex>
 #include <string_view>
+#include <thread>
 
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
@@ -110,8 +111,9 @@ Row measure(const Case& test, const Options& options, const Fixture& fixture, En
 
 int threads_wanted() {
   const char* text = std::getenv("OMP_NUM_THREADS");
-  const int threads = text == nullptr ? 1 : std::atoi(text);
-  return threads > 0 ? threads : 1;
+  const long threads = text == nullptr ? 1 : std::strtol(text, nullptr, 10);
+  const long most = 4 * std::max(1L, static_cast<long>(std::thread::hardware_concurrency()));  // as of a run
+  return static_cast<int>(std::clamp(threads, 1L, most));
 }
 
 }  // namespace
@@ -169,7 +171,12 @@ int run(int& argc, char**& argv, const Options& options) {
             .string();
     world.broadcast(name, 0, "folder of the bench");
     const std::filesystem::path folder = name;
-    const Fixture fixture(runtime, folder, keep || world.rank() > 0);
+    // Hosts may have folders of this name of their own: the first rank of each removes it.
+    const auto& ranks = runtime.ranks();
+    const auto first = std::find_if(ranks.begin(), ranks.end(), [&](const comm::RankInfo& other) {
+      return other.host == runtime.mine().host;
+    });
+    const Fixture fixture(runtime, folder, keep || first - ranks.begin() != world.rank());
     auto all = all_cases(fixture);
     const bool on_device = !runtime.device().is_cpu();
     if (on_device) std::erase_if(all, [](const Case& test) { return test.on_host; });

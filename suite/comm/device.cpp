@@ -99,9 +99,13 @@ ChosenDevice choose_device(const std::string& wanted) {
                                  trouble.empty() ? "" : ": " + trouble,
                                  shown == nullptr ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES={})", shown)));
   }
+  // What a program brings with it, as the tests do. LibTorch knows more names (meta, …), of devices that
+  // compute nothing here.
   try {
     ChosenDevice other;
     const c10::Device type(wanted);
+    if (type.type() != c10::DeviceType::PrivateUse1)
+      throw InputError(fmt::format("device \"{}\": expected auto, cpu or cuda", wanted));
     const c10::impl::VirtualGuardImpl there(type.type());
     other.place = c10::Device(type.type(), 0);
     other.name = other.place.str();

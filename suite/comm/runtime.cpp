@@ -21,6 +21,7 @@
 #include "suite/comm/detail/device.hpp"
 #include "suite/comm/detail/parts.hpp"
 #include "suite/comm/host_products.hpp"
+#include "suite/comm/launcher.hpp"
 #include "suite/comm/sharing.hpp"
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
@@ -107,20 +108,6 @@ void set_torch_threads(int threads) {
   static_cast<void>(once);
 }
 
-// Open MPI would end each process with a page of text of its own.
-void check_srun() {
-  const auto set = [](const char* name) { return std::getenv(name) != nullptr; };
-  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
-  if (tasks == nullptr || std::atoi(tasks) < 2) return;
-  for (const auto* name : {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}) {
-    if (set(name)) return;
-  }
-  throw InputError(
-      fmt::format("srun started {} tasks and connects none of them (--mpi=none?): start with `srun "
-                  "--mpi=pmix`, or what `srun --mpi=list` offers, or mpirun",
-                  tasks));
-}
-
 // A device that one rank lacks ends all, with the first such rank's words: where it was asked for, and where
 // others of "auto" found one.
 void require_on_all(std::string problem, const ChosenDevice& device) {
@@ -153,7 +140,7 @@ detail::Parts::Start::Start(int& argc, char**& argv, const std::string& wanted_d
   MPI_Initialized(&running);
   int provided = 0;
   launched_by_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;  // MPI_Init may set it under others
-  if (running == 0) check_srun();
+  if (running == 0) require_connected();
   std::string problem;
   try {
     device = choose_device(wanted_device);
@@ -343,15 +330,15 @@ void Runtime::print_warnings() const {
 
 void Runtime::check_launcher() const {
   // mpirun inside an allocation may well start fewer ranks than the allocation holds.
-  const char* text = std::getenv("SLURM_NTASKS");
-  if (text == nullptr || parts_->start.launched_by_mpirun) {
-    return;
-  }
-  if (const int expected = std::atoi(text); expected != parts_->world.size()) {
-    throw InputError(
-        fmt::format("Slurm was asked for {} tasks (SLURM_NTASKS) but MPI connects {}: start with `srun "
-                    "--mpi=pmix` or mpirun",
-                    expected, parts_->world.size()));
+  if (parts_->start.launched_by_mpirun) return;
+  for (const auto* name : {"SLURM_NTASKS", "PMI_SIZE"}) {
+    const char* text = std::getenv(name);
+    if (text == nullptr) continue;
+    if (const int expected = std::atoi(text); expected != parts_->world.size())
+      throw InputError(
+          fmt::format("the launcher was asked for {} ranks ({}) but MPI connects {}: start with `srun "
+                      "--mpi=pmix` or Open MPI's mpirun",
+                      expected, name, parts_->world.size()));
   }
 }
 

@@ -42,11 +42,11 @@ class Runtime {
   /// Requests a stop once `limit` has passed since this object was made.
   void set_time_limit(std::chrono::duration<double> limit);
   /// Ends all ranks, with a line that names the operation and the missing ranks, when a collective of any
-  /// communicator takes longer; waits that are called patient have no limit. Time in which the job stood still
-  /// (SIGSTOP, Slurm's SUSPEND) does not count, here and below.
+  /// communicator takes longer; waits that are called patient have no limit. Time in which the job stood
+  /// still (SIGSTOP, Slurm's SUSPEND) does not count, here and below.
   void limit_collectives(std::chrono::duration<double> limit);
-  /// Ends all ranks with exit code 75, and a line that names those that came to no safe point, when a stop was
-  /// requested longer ago; without a limit, they are waited for.
+  /// Ends all ranks with exit code 75, and a line that names those that came to no safe point, when a stop
+  /// was requested longer ago; without a limit, they are waited for.
   void limit_stops(std::chrono::duration<double> limit);
   /// The device that this rank computes on.
   at::Device device() const;
@@ -66,7 +66,7 @@ class Runtime {
   std::vector<std::string> warnings() const;
   /// Prints them on rank 0's stderr.
   void print_warnings() const;
-  /// Throws InputError if the launcher started another number of ranks than Slurm was asked for: without PMIx
+  /// Throws InputError if MPI connects another number of ranks than the launcher was asked for: without PMIx
   /// it silently starts N programs of one rank. Not for commands that run on one rank, such as `taugrid
   /// info`.
   void check_launcher() const;

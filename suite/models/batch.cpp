@@ -33,19 +33,37 @@ at::Tensor widened(const Batch& b, std::int64_t before, std::int64_t tokens) {
   return at::cat({pad(places, before), pad(text, tokens)}, 1);
 }
 
+/// Leaves out the places that are there for the sake of rows that the batch no longer has: its numbers are
+/// those of a batch that never had these rows.
+void cut_places(Batch& batch) {
+  if (!batch.places.defined()) return;
+  const auto used = longest(batch.places);
+  if (used == batch.decoded()) return;
+  if (batch.before_text > 0) {
+    const auto text = batch.hidden.narrow(1, batch.before_text, batch.tokens());
+    batch.hidden = at::cat({batch.hidden.narrow(1, 0, used), text}, 1);
+    batch.before_text = used;
+  }
+  batch.decoder = batch.decoder.narrow(1, 0, used).contiguous();
+  batch.sees = batch.sees.narrow(1, 0, used).narrow(2, 0, used).contiguous();
+  batch.scored = batch.scored.narrow(1, 0, used).contiguous();
+}
+
 /// Places that are only there for others' sake see themselves.
 void join_decoders(const std::vector<Batch>& batches, Batch& all) {
   std::int64_t places = 0;
   for (const auto& b : batches) places = std::max(places, b.decoded());
-  std::vector<at::Tensor> tokens, sees, scored;
+  std::vector<at::Tensor> tokens, sees, scored, own;
   for (const auto& b : batches) {
     const auto more = places - b.decoded();
     tokens.push_back(pad(b.decoder, places));
     sees.push_back(at::constant_pad_nd(b.sees, {0, more, 0, more}));
     if (b.scored.defined()) scored.push_back(at::constant_pad_nd(b.scored, {0, 0, 0, more}, -1));
+    if (b.places.defined()) own.push_back(b.places);
   }
   all.decoder = at::cat(tokens);
   if (scored.size() == batches.size()) all.scored = at::cat(scored);
+  if (own.size() == batches.size()) all.places = at::cat(own);
   all.sees = at::cat(sees).logical_or(at::eye(places, all.decoder.options()).to(at::kBool));
 }
 
@@ -66,6 +84,8 @@ Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
     some.decoder = decoder.narrow(0, begin, count);
     some.sees = sees.narrow(0, begin, count);
     if (scored.defined()) some.scored = scored.narrow(0, begin, count);
+    if (places.defined()) some.places = places.narrow(0, begin, count);
+    cut_places(some);
   }
   return some;
 }
@@ -86,6 +106,8 @@ Batch Batch::select(const at::Tensor& which) const {
     some.decoder = decoder.index_select(0, there);
     some.sees = sees.index_select(0, there);
     if (scored.defined()) some.scored = scored.index_select(0, there);
+    if (places.defined()) some.places = places.index_select(0, which);
+    cut_places(some);
   }
   return some;
 }

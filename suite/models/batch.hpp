@@ -31,6 +31,9 @@ struct Batch {
   /// Where rows have choices of their own, for which token of which choice each place of the decoder is read,
   /// int64 [n, places, 2]; −1: for none.
   at::Tensor scored = {};
+  /// How many of the decoder's places are each row's own, the first ones, int64 [n], on the host; undefined:
+  /// all.
+  at::Tensor places = {};
   std::int64_t before_text = 0;  ///< of `hidden`: how many tokens stand before each sequence's own
 
   /// The tensors that it may have beside held() and the lengths, on its device: undefined where it has none.
@@ -48,9 +51,9 @@ struct Batch {
   /// How many tokens a sequence has room for, of a batch of texts.
   std::int64_t tokens() const { return held().size(1) - before_text; }
 
-  /// Samples begin … begin + count, sequences cut to the longest of these. Shares memory.
+  /// Samples begin … begin + count, sequences and the decoder's places cut to the longest of these.
   Batch narrow(std::int64_t begin, std::int64_t count) const;
-  /// Samples of these numbers, int64 on the host, sequences cut to the longest of these.
+  /// Samples of these numbers, int64 on the host, cut likewise.
   Batch select(const at::Tensor& which) const;
   /// Floating-point inputs in numbers of `type`.
   Batch to(at::ScalarType type) const;

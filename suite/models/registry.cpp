@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/models/registry.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -41,19 +44,24 @@ void register_architecture(const std::string& model_type, Factory factory) {
   factories()[model_type] = factory;
 }
 
+std::vector<std::string> architectures() {
+  std::vector<std::string> all;
+  for (const auto& [name, factory] : factories()) all.push_back(name);
+  return all;
+}
+
 std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string& where,
                                       const std::filesystem::path& folder) {
   const auto json = store::json_of(text, where, "the configuration of a Hugging Face checkpoint");
   const auto type = Keys(json, where).word("model_type", "");
   const auto entry = factories().find(type);
   if (entry == factories().end()) {
-    std::string known;
-    for (const auto& [name, factory] : factories()) known += (known.empty() ? "" : ", ") + name;
     const bool of_timm = type.empty() && json.contains("architecture");
     const auto problem = of_timm        ? std::string("has no model_type, as timm writes it")
                          : type.empty() ? std::string("has no model_type")
                                         : "model_type is '" + type + "'";
-    throw InputError(where + ": " + problem + "; expected one of " + known);
+    throw InputError(where + ": " + problem + "; expected one of " +
+                     fmt::format("{}", fmt::join(architectures(), ", ")));
   }
   try {
     return entry->second(json, where, folder);

@@ -13,8 +13,8 @@
 
 namespace taugrid::models {
 
-/// The encoder that a config.json describes, and what stands beside it in `folder`, where there is one. Throws
-/// InputError naming the file and key.
+/// The encoder that a config.json describes, and what stands beside it in `folder`, where there is one.
+/// Throws InputError naming the file and key.
 std::unique_ptr<Encoder> make_encoder(const std::string& config_json, const std::string& where,
                                       const std::filesystem::path& folder = {});
 
@@ -24,6 +24,9 @@ using Factory = std::unique_ptr<Encoder> (*)(const nlohmann::json& config, const
 
 /// Adds an architecture, or replaces it; before the first make_encoder(). For programs that bring their own.
 void register_architecture(const std::string& model_type, Factory factory);
+
+/// The model_types that are known, ascending.
+std::vector<std::string> architectures();
 
 /// A config.json's keys, read with checks: InputError naming file and key.
 class Keys {

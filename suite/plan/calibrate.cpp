@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <barrier>
 #include <ctime>
+#include <exception>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -18,6 +19,7 @@
 #include "suite/ledger/tally.hpp"
 #include "suite/machine/machine.hpp"
 #include "suite/schedule/run_folder.hpp"
+#include "suite/study/memory_bound.hpp"
 #include "suite/study/regime.hpp"
 #include "suite/training/rehearsal.hpp"
 
@@ -134,6 +136,11 @@ Rehearsal rehearse_model(const Study& study, std::int64_t inputs) {
 
 /// How much longer a gradient takes with all cores at work than alone.
 double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
+  // As many as have room for their gradients in half of the memory: what a machine does to each shows by
+  // then.
+  const auto gradient = sizeof(float) * static_cast<double>(study.model.layout().size());
+  if (!study.model.by_stages())
+    ranks = static_cast<int>(std::min<double>(ranks, study::host_memory() / 2 / gradient));
   if (ranks < 2) return 1;
   auto call = rehearse_model(study, inputs);
   while (computing_seconds(study.device, call.run) > patience / 2 && inputs > 1)
@@ -156,15 +163,23 @@ double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
     std::barrier single(1), together(ranks);
     alone = std::min(alone, work(calls[0], single));
     std::vector<double> seconds(calls.size());
+    std::vector<std::exception_ptr> problems(calls.size());
     {
       std::vector<std::jthread> others;
       for (std::size_t i = 0; i < calls.size(); ++i) {
         others.emplace_back([&, i] {
-          at::set_num_threads(threads);
-          seconds[i] = work(calls[i], together);
+          try {
+            at::set_num_threads(threads);
+            seconds[i] = work(calls[i], together);
+          } catch (...) {
+            problems[i] = std::current_exception();
+            together.arrive_and_drop();
+          }
         });
       }
     }
+    for (const auto& problem : problems)
+      if (problem) std::rethrow_exception(problem);
     double sum = 0;
     for (const double each : seconds) sum += each;
     crowded = std::min(crowded, sum / ranks);

@@ -127,6 +127,9 @@ Together together_of(const Table& table) {
     throw InputError(fmt::format("{}: ranks is {}; expected two or more", table.where(), together.ranks));
   together.sums = calls_of(table, "sum_seconds");
   together.gathers = calls_of(table, "gather_seconds");
+  if (together.sums.empty())
+    throw InputError(
+        fmt::format("{}: sum_seconds is empty; expected seconds of one call at least", table.where()));
   together.write_bytes_per_second = table.number("write_bytes_per_second", 0);
   together.read_bytes_per_second = table.number("read_bytes_per_second", 0);
   together.results_bytes_per_second = table.number("results_bytes_per_second", 0);
@@ -174,6 +177,8 @@ Profile read_profile(const fs::path& path) {
   const auto units = all.table("units");
   for (const auto& key : units.keys()) p.trace.seconds[key] = units.number(key, 0);
   p.trace.ranks_per_host = all.count("units_ranks_per_host");
+  if (all.has("units_groups")) p.trace.groups = all.count("units_groups");
+  if (all.has("units_ranks_per_unit")) p.trace.ranks_per_unit = all.count("units_ranks_per_unit");
   if (all.has("units_config")) p.trace.config = all.text("units_config");
   return p;
 }
@@ -209,6 +214,8 @@ void write_profile(const fs::path& path, const Profile& p) {
   if (!p.trace.seconds.empty()) {
     json["units"] = Json(p.trace.seconds);
     json["units_ranks_per_host"] = p.trace.ranks_per_host;
+    json["units_groups"] = p.trace.groups;
+    json["units_ranks_per_unit"] = p.trace.ranks_per_unit;
     if (!p.trace.config.empty()) json["units_config"] = p.trace.config;
   }
   store::write_atomically(path, json.dump(1) + "\n");
@@ -286,8 +293,14 @@ Trace read_trace(const fs::path& results) {
     trace.seconds[key] = seconds;
   }
   std::map<std::string, int> ranks;
-  for (const auto& host : file.text_list_attribute("/provenance", "hosts"))
-    trace.ranks_per_host = std::max(trace.ranks_per_host, ++ranks[host]);
+  const auto hosts = file.text_list_attribute("/provenance", "hosts");  // each rank's
+  for (const auto& host : hosts) trace.ranks_per_host = std::max(trace.ranks_per_host, ++ranks[host]);
+  const auto width = file.number_attribute("/provenance", "ranks_per_unit");
+  if (width && width->size() == 1 && width->front() >= 1 &&
+      width->front() <= static_cast<double>(hosts.size())) {
+    trace.ranks_per_unit = static_cast<int>(width->front());
+    trace.groups = static_cast<int>(hosts.size()) / trace.ranks_per_unit;
+  }
   const auto config = results.parent_path() / "config.toml";
   if (fs::exists(config)) trace.config = store::input_text(config, "the run's configuration");
   return trace;

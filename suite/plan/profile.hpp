@@ -18,6 +18,7 @@ struct Rate {
 struct Trace {
   std::map<std::string, double> seconds;  ///< by key
   int ranks_per_host = 1;                 ///< at work meanwhile, on the fullest host
+  int groups = 1, ranks_per_unit = 1;     ///< that the units were shared out to, and how many ranks each had
   std::string config;                     ///< the run's resolved configuration; empty: not known
 };
 

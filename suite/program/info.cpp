@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <thread>
 
 #include "suite/comm/device.hpp"
 #include "suite/machine/versions.hpp"
+#include "suite/models/registry.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/study/regime.hpp"
 
@@ -18,10 +20,8 @@ int info() {
   fmt::print("  {:<24}{}\n", "cores", std::thread::hardware_concurrency());
   const int gpus = comm::visible_gpus();
   fmt::print("  {:<24}cpu{}\n", "devices", gpus == 0 ? "" : fmt::format(", {} GPUs", gpus));
-  std::string regimes;
-  for (const auto& name : study::regime_names()) regimes += (regimes.empty() ? "" : ", ") + name;
-  fmt::print("  {:<24}{}\n", "regimes", regimes);
-  fmt::print("  {:<24}CLIPVisionModelWithProjection\n", "architectures");
+  fmt::print("  {:<24}{}\n", "regimes", fmt::join(study::regime_names(), ", "));
+  fmt::print("  {:<24}{}\n", "architectures", fmt::join(models::architectures(), ", "));
   return 0;
 }
 

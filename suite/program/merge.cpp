@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // taugrid merge: recipe → folder, and taugrid extract, which is one of a model and its base. A launcher's
 // ranks share it out; without one, MPI is not started. What it took is printed.
+#include "suite/merging/merge.hpp"
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/core.h>
@@ -18,10 +20,10 @@
 #include <string>
 
 #include "suite/comm/failure.hpp"
+#include "suite/comm/launcher.hpp"
 #include "suite/comm/runtime.hpp"
 #include "suite/comm/stop.hpp"
 #include "suite/error.hpp"
-#include "suite/merging/merge.hpp"
 #include "suite/plan/profile.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/short_name.hpp"
@@ -178,14 +180,10 @@ int carried_out_alone(const std::function<merging::Recipe()>& read, const char* 
   return static_cast<int>(ExitCode::resumable);
 }
 
-/// Whether mpirun, or srun with PMIx, started this process.
-bool has_launcher() {
-  return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr || std::getenv("PMIX_RANK") != nullptr;
-}
-
 int carried_out(int& argc, char**& argv, const std::function<merging::Recipe()>& read, const char* command,
                 const std::filesystem::path& bench = {}) {
-  if (!has_launcher()) return carried_out_alone(read, command, bench);
+  comm::require_connected();
+  if (!comm::launched_rank()) return carried_out_alone(read, command, bench);
   const char* threads = std::getenv("OMP_NUM_THREADS");
   comm::Runtime runtime(argc, argv, {.threads = threads != nullptr ? at::get_num_threads() : 1});
   return comm::run_guarded(runtime, [&] {

@@ -43,9 +43,11 @@ Deal::Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done, in
   }
 }
 
-int Deal::groups_of(int unit) const {
-  return std::clamp((units_[unit].ranks + width_ - 1) / width_, 1, groups_);
+int Deal::groups_for(int ranks, int width, int groups) {
+  return std::clamp((ranks + width - 1) / width, 1, groups);
 }
+
+int Deal::groups_of(int unit) const { return groups_for(units_[unit].ranks, width_, groups_); }
 
 std::optional<int> Deal::next(int idle, int group) {
   const auto dearer = [&](int a, int b) {

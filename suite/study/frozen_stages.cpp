@@ -21,26 +21,29 @@ const FrozenStages::Ordered& FrozenStages::ordered(std::size_t t, data::Split sp
   return entry->second;
 }
 
-const models::Batch& FrozenStages::chunk_of(const Name& name) {
-  if (const auto entry = index_.find(name); entry != index_.end()) {
-    kept_.splice(kept_.begin(), kept_, entry->second);
-    return entry->second->second;
-  }
+models::Batch FrozenStages::through(models::Batch batch, int from) const {
   const at::NoGradGuard no_grad;
-  const auto [t, split, from, number] = name;
-  const auto& rows = ordered(t, split).rows;
-  const auto begin = number * chunk_;
-  auto batch = raw_(t, split, rows.narrow(0, begin, std::min(chunk_, rows.size(0) - begin)));
-  const auto& layout = model_.layout();
-  const models::Given given{batch, model_.start_buffers()};
-  batch.hidden = model_.encoder().run_to(from - 1, layout.views(model_.theta0()), given);
-  batch.from = from;
   const auto& encoder = model_.encoder();
+  const models::Given given{batch, model_.start_buffers()};
+  batch.hidden = encoder.run_to(from - 1, model_.layout().views(model_.theta0()), given);
+  batch.from = from;
   batch.before_text = encoder.answers_in_line()   ? batch.in_line()
                       : encoder.decodes(from - 1) ? batch.decoded()
                                                   : 0;
   batch.inputs.reset();
   batch.types.reset();
+  return batch;
+}
+
+const models::Batch& FrozenStages::chunk_of(const Name& name) {
+  if (const auto entry = index_.find(name); entry != index_.end()) {
+    kept_.splice(kept_.begin(), kept_, entry->second);
+    return entry->second->second;
+  }
+  const auto [t, split, from, number] = name;
+  const auto& rows = ordered(t, split).rows;
+  const auto begin = number * chunk_;
+  auto batch = through(raw_(t, split, rows.narrow(0, begin, std::min(chunk_, rows.size(0) - begin))), from);
   held_ += batch.hidden.nbytes();
   kept_.emplace_front(name, std::move(batch));
   index_[name] = kept_.begin();

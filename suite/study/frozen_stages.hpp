@@ -29,6 +29,8 @@ class FrozenStages {
 
   /// What the stages before `from` (above 0) make of these rows at θ0, on the device.
   models::Batch run(std::size_t t, data::Split split, const at::Tensor& rows, int from);
+  /// The same of what the model takes.
+  models::Batch through(models::Batch batch, int from) const;
 
  private:
   using Name = std::tuple<std::size_t, data::Split, int, std::int64_t>;  // task, split, from, chunk

@@ -85,17 +85,22 @@ Inputs inputs_of(const Study& study, const std::vector<fs::path>& more, const co
     paths.push_back(study.tasks.file(t));
     contents.emplace_back([&study, t] { return digest_of(study.tasks.data(t)); });
   }
+  const auto add_model = [&](const fs::path& folder) {
+    const store::TensorFolder model(folder);
+    std::set<fs::path> files = {model.files()};
+    for (const auto& tensor : model.tensors()) files.insert(model.file_of(tensor.first));
+    for (const auto& file : files) store::watch(file);
+    paths.emplace_back(model.files());
+    contents.emplace_back([files] { return digest_of(files); });
+  };
   for (const auto& regime : study.settings.given) {
-    for (const auto t : study.tasks.all()) {
-      const store::TensorFolder model(study.vectors.checkpoint_folder(regime, t));
-      std::set<fs::path> files = {model.files()};
-      for (const auto& tensor : model.tensors()) files.insert(model.file_of(tensor.first));
-      for (const auto& file : files) store::watch(file);
-      paths.emplace_back(model.files());
-      contents.emplace_back([files] { return digest_of(files); });
-    }
+    for (const auto t : study.tasks.all()) add_model(study.vectors.checkpoint_folder(regime, t));
   }
   for (const auto& path : more) {
+    if (fs::is_directory(path)) {
+      add_model(path);
+      continue;
+    }
     paths.push_back(path);
     contents.emplace_back([path] { return store::digest_of(path); });
   }

@@ -143,8 +143,9 @@ models::Batch Readouts::with_choices(std::size_t t, Split split, const at::Tenso
   auto start = at::full({rows.size(0)}, model_.encoder().decoder_start(), at::kLong);
   if (model_.encoder().answers_in_line())
     start = of_rows(from.inputs).gather(1, of_rows(from.lengths).sub(1).unsqueeze(1)).squeeze(1);
-  const auto line = models::choice_line(of_rows(from.choices), of_rows(from.choice_lengths),
-                                        of_rows(from.choice_given), start);
+  const auto lengths = of_rows(from.choice_lengths);
+  const auto line = models::choice_line(of_rows(from.choices), lengths, of_rows(from.choice_given), start);
+  batch.places = lengths.sum(1);
   batch.decoder = data::send(model_.device(), line.decoder);
   batch.sees = data::send(model_.device(), line.sees);
   batch.scored = data::send(model_.device(), line.scored);

@@ -52,9 +52,10 @@ models::Batch Samples::normalised(std::size_t t, const at::Tensor& pictures) con
 }
 
 models::Batch Samples::cropped_batch(std::size_t t, Split split, const at::Tensor& rows,
-                                     const at::Tensor& boxes) const {
+                                     const at::Tensor& boxes, int from) const {
   const auto pictures = data::rows_on(model_.device(), tasks_.data(t).split(split).inputs, rows);
-  return normalised(t, data::resized_crops(pictures, boxes));
+  auto batch = normalised(t, data::resized_crops(pictures, boxes));
+  return from == 0 ? batch : frozen_->through(std::move(batch), from);
 }
 
 models::Batch Samples::batch(std::size_t t, Split split, const at::Tensor& rows, int from) const {
@@ -87,7 +88,8 @@ at::Tensor Samples::frozen_order(std::size_t t, Split split) const {
 
 std::size_t Samples::bytes(std::int64_t n) const {
   const auto takes = model_.encoder().takes();
-  const auto tokens = model_.tokens() > 0 ? model_.tokens() : takes.tokens;  // in a plan without data, the most
+  const auto tokens =
+      model_.tokens() > 0 ? model_.tokens() : takes.tokens;  // in a plan without data, the most
   // Which places see which is each row's own where choices are.
   const auto places = readouts_.read_choices() ? static_cast<std::size_t>(model_.decoded()) : 0;
   const auto each =

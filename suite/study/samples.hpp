@@ -35,9 +35,10 @@ class Samples {
   /// Rows of a task's split, on the device: pictures normalised, sequences cut to the longest of them. With
   /// `from` > 0, what the stages before it make of them at θ0, kept where memory allows.
   models::Batch batch(std::size_t t, Split split, const at::Tensor& rows, int from = 0) const;
-  /// Rows of a task of pictures, each its box [n, 4] of data::random_boxes() alone, resized to the whole.
-  models::Batch cropped_batch(std::size_t t, Split split, const at::Tensor& rows,
-                              const at::Tensor& boxes) const;
+  /// Rows of a task of pictures, each its box [n, 4] of data::random_boxes() alone, resized to the whole;
+  /// with `from` above 0 what the stages before it make of them at θ0.
+  models::Batch cropped_batch(std::size_t t, Split split, const at::Tensor& rows, const at::Tensor& boxes,
+                              int from = 0) const;
   /// The labels of these rows, int64 [n], or as Readout::loss() says.
   at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
 

@@ -285,7 +285,10 @@ Settings read_settings(config::Config& config, InputFiles& files) {
                    128, {1, 1e6});
   settings.control =
       data.name("control", "A further task, none of tasks, that negation and the τJp penalty watch", "");
-  if (holds(settings.tasks, settings.control))
+  const bool is_varied =
+      std::any_of(settings.variants.begin(), settings.variants.end(),
+                  [&](const Variant& variant) { return variant.data == settings.control; });
+  if (is_varied || holds(settings.tasks, settings.control))
     data.refuse("control", "\"" + settings.control + "\" is also one of the tasks");
   settings.control_points =
       data.integer("control_points",

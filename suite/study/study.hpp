@@ -78,11 +78,11 @@ struct Inputs {
   std::string without_configuration;  ///< as runs of before have it: nothing of the model's config.json
 };
 
-/// The inputs of the study, and `more`. Collective: the ranks of each host share the reading. Throws InputError
-/// where a file cannot be read, or is another one on some host. The files are watched from then on:
-/// store::watch().
+/// The inputs of the study, and `more`: files, and folders of models. Collective: the ranks of each host
+/// share the reading. Throws InputError where a file cannot be read, or is another one on some host. The
+/// files are watched from then on: store::watch().
 Inputs inputs_of(const Study& study, const std::vector<std::filesystem::path>& more,
-                      const comm::Runtime& runtime);
+                 const comm::Runtime& runtime);
 
 /// Makes RUN/data and RUN/checkpoints lead to what the study uses, so that every number can be computed again
 /// from the run folder alone. A run that `makes_model` has its own in checkpoints/pretrained. One rank.

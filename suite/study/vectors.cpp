@@ -36,6 +36,9 @@ void Vectors::check_given(bool dry_run) const {
       const ThetaFile file(folder, model_.encoder(), of);
       file.require_start({folder, {}, model_.fingerprint(), of.string()});
       if (start) file.require_as_exact(*start, model_.layout());
+      const auto& buffers = model_.encoder().buffers();
+      if (!dry_run && buffers.size() > 0)
+        require_frozen(buffers, file.whole(buffers, model_.start().buffers), folder);
     }
   }
 }
@@ -43,7 +46,7 @@ void Vectors::check_given(bool dry_run) const {
 // Converted checkpoints come with the model they started from; our own name it in their headers.
 void Vectors::check_given_start() const {
   const auto pretrained = settings_.checkpoints / "pretrained";
-  if (!std::filesystem::exists(pretrained / "model.safetensors")) return;
+  if (!store::TensorFolder::is_in(pretrained)) return;
   const auto print = [&] {
     if (model_.by_stages()) {
       const auto& of = settings_.model;
@@ -103,18 +106,22 @@ at::Tensor Vectors::vector(const std::string& regime, std::size_t t) const {
   const auto source = open(of_theta0({folder}).front());
   while (!kept_.empty() && kept_.size() >= kept()) kept_.pop_back();
   const auto vector = source->whole(model_.layout(), model_.theta0());
-  require_frozen(vector, folder);
+  require_frozen(model_.layout(), vector, folder);
   kept_.emplace_front(folder.string(), vector);
   return vector;
 }
 
-// The outputs of frozen stages are taken as θ0's, so a given model must share them.
-void Vectors::require_frozen(const at::Tensor& vector, const std::filesystem::path& folder) const {
-  for (const auto& block : model_.layout().blocks()) {
+// The outputs of frozen stages are taken as θ0's, so a given model must share them: parameters and
+// statistics.
+void Vectors::require_frozen(const autodiff::Layout& layout, const at::Tensor& vector,
+                             const std::filesystem::path& folder) const {
+  for (const auto& block : layout.blocks()) {
     if (block.stage >= model_.first_stage()) continue;
     if (vector.narrow(0, block.offset, block.count).eq(0).all().item<bool>()) continue;
-    throw InputError(folder.string() + ": was trained in stage " + std::to_string(block.stage) +
-                     ", which finetune.first_stage = " + std::to_string(model_.first_stage()) + " freezes");
+    throw InputError(folder.string() + ": was trained in stage " + std::to_string(block.stage) + " (" +
+                     (&layout == &model_.layout() ? "its parameters" : "the statistics of its norms") +
+                     " are other ones), which finetune.first_stage = " +
+                     std::to_string(model_.first_stage()) + " freezes");
   }
 }
 

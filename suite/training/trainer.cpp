@@ -33,7 +33,7 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
       update_(
           study, regime_, training, begin ? *begin : beginning(study, regime_, t), group,
           regime_.low_rank ? study::seed_for(study.settings.seed, "factors/" + study.tasks.drawn_by(t)) : 0),
-      from_(training.random_crop < 1 ? 0 : study.first_changed_stage(name)) {
+      from_(study.first_changed_stage(name)) {
   if (regime_.joint) {
     // A batch holds as many samples of each task as of any other.
     const auto tasks = of.empty() ? study.tasks.all() : of;
@@ -61,7 +61,7 @@ Term Trainer::term(Source& source, std::int64_t turn, bool penalty) const {
         data::random_boxes(n, pictures.size(1), pictures.size(2), training_.random_crop,
                            study::seed_for(source.batches.seed(), "crops" + std::to_string(turn)));
     return study_.samples.cropped_batch(task, study::Split::train, mine,
-                                        boxes.narrow(0, share.begin, share.count));
+                                        boxes.narrow(0, share.begin, share.count), from_);
   };
   const auto& readout = study_.readouts.of(task);
   if (penalty) return {batch(), {}, &readout, 1 / static_cast<double>(n)};

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A world small enough to recompute: three tasks of little pictures, a tiny CLIP image tower, an experiment."""
 
+import json
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
 import h5py
 import numpy as np
+from safetensors.numpy import load_file, save_file
 
 CLASSES = {"stripes": 3, "blobs": 4, "corners": 5, "plaids": 4}
 TASKS, CONTROL = list(CLASSES)[:3], "plaids"
@@ -211,3 +213,16 @@ def make(folder: Path) -> World:
     world.papers.write_text(PAPERS)
     world.training.write_text(TRAINING)
     return world
+
+
+def in_parts(folder: Path) -> list[Path]:
+    """Cuts a model's file into two parts with an index, as Hugging Face writes large models."""
+    tensors = load_file(folder / "model.safetensors")
+    names, places = sorted(tensors), {}
+    for number, some in enumerate((names[::2], names[1::2]), 1):
+        part = f"model-0000{number}-of-00002.safetensors"
+        save_file({name: tensors[name] for name in some}, folder / part)
+        places |= dict.fromkeys(some, part)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    (folder / "model.safetensors").unlink()
+    return sorted(folder.glob("model-*"))

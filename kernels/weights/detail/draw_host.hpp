@@ -92,7 +92,7 @@ inline StripDraws draw_strip(const Keys& keys, std::uint32_t low, std::uint32_t 
       const Words over = draws.quarter[q] - (below & leading_bits);
       least = over < least ? over : least;
     }
-    if (any_below(least, ~leading_bits)) {  // a byte in 256 is that of the limit
+    if (any_below(least, ~leading_bits + 1U)) {  // a byte in 256 is that of the limit
       for (std::uint32_t q = 0; q < 4; ++q) {
         const Words place = count + (low + q * static_cast<std::uint32_t>(lanes));
         draws.quarter[q] = (draws.quarter[q] & leading_bits) | further_draws<Words>(keys, place);

@@ -77,7 +77,7 @@ class MixedStarts final : public Experiment {
         alpha_(std::move(alpha)) {}
 
   std::vector<std::filesystem::path> inputs() const override {
-    return {second_.path() / "model.safetensors"};  // its functions are the model's
+    return {second_.path()};  // its functions are the model's
   }
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {

@@ -8,6 +8,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/spectral/clustering.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/bases/task_bases.hpp"
@@ -247,8 +249,16 @@ std::unique_ptr<Experiment> make_early_similarity(config::Config& config, const 
   const auto training = training::read_trainings(config);
   auto experiment = std::make_unique<EarlySimilarity>(study, training);
   if (!experiment->measures_anything()) return nullptr;
-  for (const auto& name : study.settings.vector_regimes) {
+  const auto& vectors = study.settings.vector_regimes;
+  for (const auto& name : vectors) {
     const bool given = regime(name).source.empty() && !study.settings.trains(name);
+    const auto& start = regime(name).start;
+    if (given && !training.at(name).keep.empty() && !start.empty() &&
+        std::find(vectors.begin(), vectors.end(), start) == vectors.end())
+      section->refuse("keep",
+                      fmt::format("takes the first steps of {} again, which begin at the models of {}: "
+                                  "name that in regimes or in given, too",
+                                  name, start));
     if (given && !training.at(name).keep.empty() && !study.model.fingerprint().empty())
       require_losses(*section, study, name, training.at(name));
   }

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/full_products.hpp"
 #include "suite/experiments/experiment.hpp"
@@ -146,14 +147,16 @@ class Ntk final : public Experiment {
                              study_.free_blocks());
   }
 
-  /// Two logits.
+  /// Two logits, where there are two.
   schedule::Rehearsal rehearse(std::size_t t, std::int64_t n, std::int64_t rows) const {
     const auto batch = study_.model.random_batch(n);
-    return {[this, t, batch, rows] {
+    std::vector<std::int64_t> logits(static_cast<std::size_t>(std::min<std::int64_t>(2, logits_of(t))));
+    std::iota(logits.begin(), logits.end(), 0);
+    return {[this, t, batch, rows, logits] {
               const FullProducts full;
-              gram(study_.model.start(), t, batch, {0, 1}, {0, rows});
+              gram(study_.model.start(), t, batch, logits, {0, rows});
             },
-            ledger::gram_flops(study_, n, rows, 2)};
+            ledger::gram_flops(study_, n, rows, std::ssize(logits))};
   }
 
   store::TensorFile compute(const std::string& start, std::size_t t, schedule::UnitContext& context) const {

@@ -24,35 +24,38 @@ std::vector<OutputGroup> fine_tune_outputs() {
   const Output loss = {"loss", "task step_R", "nat", "before each step, NaN behind a shorter training's end",
                        With{.element = Element::float32}},
                seconds = {"seconds", "task", "s", "what the training took"},
-               crop = {"@random_crop", "", "", "whether pictures are cropped at random"};
+               crop = {"@random_crop", "", "",
+                       "the least share of a picture's area that a random crop keeps; 1: none is cropped"};
   auto joint_loss = loss, joint_seconds = seconds;
   joint_loss.roles = "step_R";
   joint_seconds.roles = "";
-  return {{"/training/R",
-           "fine-tuning of each task by itself",
-           {loss,
-            {"penalty", "task step_R", "", "the regime's penalty before each step, without its weight",
-             With{.element = Element::float32, .when = "a regime with a penalty"}},
-            seconds,
-            {"@penalty_weight", "", "", "what the penalty is multiplied by",
-             With{.when = "a regime with a penalty"}},
-            {"@penalty_form", "", "", "mean or sum over the other tasks",
-             With{.when = "a regime with a penalty"}},
-            {"@penalty_others", "", "", "which other tasks a step's penalty is of",
-             With{.when = "a regime with a penalty"}},
-            crop},
-           "[finetune]"},
-          {"/training/R",
-           "fine-tuning of one model on all tasks together, of a joint regime",
-           {joint_loss, joint_seconds, crop},
-           "[finetune]"},
-          {"/variants/R",
-           "what tells several fine-tunings of one task apart",
-           {{"learning_rate", "task", "", "the largest of the schedule"},
-            {"steps", "task", "", "how many", With{.element = Element::int64}},
-            {"seed", "task", "", "that of the batches", With{.element = Element::int64}}},
-           "[variants]",
-           2}};
+  return {
+      {"/training/R",
+       "fine-tuning of each task by itself",
+       {loss,
+        {"penalty", "task step_R", "",
+         "the regime's penalty before each step, as it is added to the loss: times @penalty_weight",
+         With{.element = Element::float32, .when = "a regime with a penalty"}},
+        seconds,
+        {"@penalty_weight", "", "", "what the penalty is multiplied by",
+         With{.when = "a regime with a penalty"}},
+        {"@penalty_form", "", "", "what of τJp is penalised: its squared norm (squared) or its norm (norm)",
+         With{.when = "a regime with a penalty"}},
+        {"@penalty_others", "", "", "how the other tasks of a step are taken together: mean or sum",
+         With{.when = "a regime with a penalty"}},
+        crop},
+       "[finetune]"},
+      {"/training/R",
+       "fine-tuning of one model on all tasks together, of a joint regime",
+       {joint_loss, joint_seconds, crop},
+       "[finetune]"},
+      {"/variants/R",
+       "what tells several fine-tunings of one task apart",
+       {{"learning_rate", "task", "", "the largest of the schedule"},
+        {"steps", "task", "", "how many", With{.element = Element::int64}},
+        {"seed", "task", "", "that of the batches", With{.element = Element::int64}}},
+       "[variants]",
+       2}};
 }
 
 class FineTune final : public Experiment {
@@ -271,18 +274,30 @@ void require_partners(config::Section& section, const std::string& name, const S
   }
 }
 
-/// Where steps are epochs of each task's points, each task has those of warm-up. Throws InputError.
+/// Where steps are a variant's own, or epochs of each task's points, each task has those of warm-up. Throws
+/// InputError.
 void require_warm_up(config::Section& section, const std::string& name, const training::Training& how,
                      const Study& study) {
-  if (how.epochs == 0) return;
-  if (!regime(name).start.empty())
+  if (how.epochs > 0 && !regime(name).start.empty())
     section.refuse("epochs", name + " needs as many steps for each task; set steps");
-  for (const auto t : study.tasks.all()) {
+  const auto refuse = [&](std::int64_t steps, const std::string& of) {
+    section.refuse("warmup_steps",
+                   fmt::format("is {} for {}; expected at most the {} {}", how.warmup, name, steps, of));
+  };
+  const auto every = study.tasks.all();
+  if (regime(name).joint) {
+    const bool known =
+        std::none_of(every.begin(), every.end(), [&](auto t) { return study.tasks.is_stand_in(t); });
+    if (const auto steps = training::of_joint(how, study).steps; known && steps < how.warmup)
+      refuse(steps, fmt::format("steps that epochs = {} are of all tasks", how.epochs));
+    return;
+  }
+  for (const auto t : every) {
     const auto steps = training::of_task(how, study, t).steps;
     if (study.tasks.is_stand_in(t) || steps >= how.warmup) continue;
-    section.refuse("warmup_steps",
-                   fmt::format("is {} for {}; expected at most the {} steps that epochs = {} are of {}",
-                               how.warmup, name, steps, how.epochs, study.tasks.name(t)));
+    refuse(steps, how.epochs > 0
+                      ? fmt::format("steps that epochs = {} are of {}", how.epochs, study.tasks.name(t))
+                      : "of variants.steps");
   }
 }
 
@@ -309,19 +324,13 @@ std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& 
       section->refuse("random_crop", "crops pictures, and the model " + study.settings.model.string() +
                                          " takes text; leave it away");
   }
-  for (const auto& name : study.settings.vector_regimes) {
-    require_warm_up(*section, name, training.at(name), study);
-    for (const auto& variant : study.settings.variants) {
-      if (variant.steps.value_or(training.at(name).steps) < training.at(name).warmup)
-        section->refuse("warmup_steps", fmt::format("is {} for {}; expected at most the {} of variants.steps",
-                                                    training.at(name).warmup, name, *variant.steps));
-    }
-  }
   for (const auto& name : study.settings.regimes) {
     const auto tasks = static_cast<std::int64_t>(study.tasks.size());
     if (regime(name).joint && training.at(name).batch < tasks)
       section->refuse("batch",
                       name + " needs a sample of each of the " + std::to_string(tasks) + " tasks in it");
+    if (regime(name).source.empty() && study.settings.trains(name))
+      require_warm_up(*section, name, training.at(name), study);
     if (regime(name).source.empty() && !regime(name).joint)
       require_marks(*section, name, training.at(name), study);
     if (regime(name).penalty == study::Penalty::none || !study.settings.trains(name)) continue;

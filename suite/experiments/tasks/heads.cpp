@@ -256,11 +256,18 @@ class Heads final : public Experiment {
     if (expected == header.end()) return "";
     const auto path = study_.readouts.head_file(study_.vectors.folder(), t);
     if (!store::wait_if_listed(path)) return "its head " + path.string() + " is gone";
-    const auto file = store::read_safetensors(path);
-    const auto all = at::cat({file.tensors.at("weight").flatten(), file.tensors.at("bias")});
-    return models::fingerprint({all, {}}) == expected->second
-               ? ""
-               : "its head " + path.string() + " is another one";
+    const store::InputFile readable(path);
+    try {
+      const auto file = store::read_safetensors(path);
+      const auto weight = file.tensors.find("weight"), bias = file.tensors.find("bias");
+      if (weight != file.tensors.end() && bias != file.tensors.end()) {
+        const auto all = at::cat({weight->second.flatten(), bias->second.flatten()});
+        if (models::fingerprint({all, {}}) == expected->second) return "";
+      }
+    } catch (const InputError& error) {
+      return std::string("its head is wrong (") + error.what() + ")";
+    }
+    return "its head " + path.string() + " is another one";
   }
 
   HeadTraining how_;

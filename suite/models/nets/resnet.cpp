@@ -22,8 +22,8 @@
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/classifier.hpp"
 #include "suite/models/nets/nets.hpp"
-#include "suite/models/start.hpp"
 #include "suite/models/nets/patches.hpp"
+#include "suite/models/start.hpp"
 
 namespace taugrid::models {
 namespace {
@@ -49,7 +49,8 @@ class ResNet final : public Net<ResNet> {
     for (std::size_t g = 0; g < config_.layers.size(); ++g) {
       const auto width = config_.widths[g];
       for (std::int64_t i = 0; i < config_.layers[g]; ++i) {
-        layout_.begin_stage(static_cast<int>(blocks_.size()) + 1);
+        for (auto* of_stages : {&layout_, &buffers_})
+          of_stages->begin_stage(static_cast<int>(blocks_.size()) + 1);
         const auto name = "layer" + std::to_string(g + 1) + "." + std::to_string(i) + ".";
         const std::int64_t stride = g > 0 && i == 0 ? 2 : 1;
         Block block;

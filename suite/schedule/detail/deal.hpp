@@ -21,7 +21,8 @@ class Deal {
   /// or where the dearest wants more groups than the `idle` ones: it waits for them, and others wait behind
   /// it.
   std::optional<int> next(int idle = 1, int group = 0);
-  /// How many groups compute it together.
+  /// How many of `groups` of `width` ranks compute a unit together that is for `ranks`.
+  static int groups_for(int ranks, int width, int groups);
   int groups_of(int unit) const;
   void finish(int unit);
   bool all_done() const { return left_ == 0; }

@@ -23,7 +23,7 @@ from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Oracle, flat
 from taugrid_analysis.run.opened import Run
 from transformers import CLIPVisionModelWithProjection
-from world import EXPERIMENT, REGIMES, TASKS, T, World
+from world import EXPERIMENT, REGIMES, TASKS, T, World, in_parts
 
 ALPHA = [0.5, 1.0, 2.0]
 MIXED = [0.0, 0.25, 1.0]
@@ -331,6 +331,16 @@ def test_wrong_second_starts(
     }[case]
     done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)
     launch.complaint(done, *(word.format(model=world.model) for word in expected))
+
+
+def test_a_second_start_in_parts(experiment: Path, other: Path, tmp_path: Path) -> None:
+    """As the hub has large models; the run is stopped at once, when it has read its inputs."""
+    folder = Path(shutil.copytree(other, tmp_path / "other"))
+    in_parts(folder)
+    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", f"bases.mixed.other={folder}",
+                      "--time-limit", "1e-6")
+    assert done.returncode == 75, done.stderr
+    assert f"{folder}/model.safetensors.index.json" in (tmp_path / "run" / "inputs.toml").read_text()
 
 
 def test_all_alone_is_task_arithmetic(world: World, tmp_path: Path) -> None:

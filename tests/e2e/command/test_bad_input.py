@@ -437,3 +437,10 @@ def test_a_folder_that_cannot_be_written(world: World, tmp_path: Path) -> None:
         folder = tmp_path / "closed" / "run"
         folder.parent.mkdir(mode=0o555)
     refused(world, folder, folder, ranks=2)
+
+
+@pytest.mark.parametrize("option", ["--time-limit", "--stop-within", "--collective-limit"])
+@pytest.mark.parametrize("value", ["nan", "inf", "0", "-1", "soon"])
+def test_seconds_are_finite_and_above_zero(world: World, tmp_path: Path, option: str, value: str) -> None:
+    complaint(run(1, "run", world.experiment, "--run-dir", tmp_path / "run", option, value), option)
+    assert not (tmp_path / "run").exists()

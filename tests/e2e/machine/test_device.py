@@ -131,5 +131,10 @@ def test_a_gpu_that_is_not_there_is_said(world: World, tmp_path: Path) -> None:
     assert "device cuda: no GPU is seen here" in done.stderr
     assert not (tmp_path / "run").exists()
 
-    done = launch.run(1, "run", world.experiment, "--run-dir", tmp_path / "run", "--device", "toaster")
-    assert (done.returncode, done.stderr) == (2, 'taugrid: error: device "toaster": expected auto, cpu or cuda\n')
+
+def test_a_device_that_computes_nothing_is_refused(world: World, tmp_path: Path) -> None:
+    """LibTorch knows names of more devices."""
+    for name in ("toaster", "meta", "xla"):
+        done = launch.run(1, "run", world.experiment, "--run-dir", tmp_path / "run", "--device", name)
+        expected = f'taugrid: error: device "{name}": expected auto, cpu or cuda\n'
+        assert (done.returncode, done.stderr) == (2, expected)

@@ -5,7 +5,6 @@
 One line, the right exit code, nothing lost: afterwards the run goes on to the numbers of an undisturbed one.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -34,7 +33,7 @@ from launch import (
     wait_until,
 )
 from safetensors.numpy import load_file, save_file
-from world import TASKS, World
+from world import TASKS, World, in_parts
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 LONG = ("--set", "finetune.steps=3000")
@@ -205,19 +204,6 @@ def test_given_checkpoints_that_changed(world: World, run_folder: Path, tmp_path
     complaint(run(2, "run", world.training, "--run-dir", tmp_path / "run", *settings), path, "other contents")
 
 
-def in_parts(folder: Path) -> list[Path]:
-    """Cuts a model's file into two parts with an index, as Hugging Face writes large models."""
-    tensors = load_file(folder / "model.safetensors")
-    names, places = sorted(tensors), {}
-    for number, some in enumerate((names[::2], names[1::2]), 1):
-        part = f"model-0000{number}-of-00002.safetensors"
-        save_file({name: tensors[name] for name in some}, folder / part)
-        places |= dict.fromkeys(some, part)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
-    (folder / "model.safetensors").unlink()
-    return sorted(folder.glob("model-*"))
-
-
 def test_given_models_in_parts(world: World, run_folder: Path, tmp_path: Path) -> None:
     """Models that others fine-tuned are taken: folders REGIME/TASK that no run of ours wrote."""
     for task in TASKS:
@@ -239,6 +225,22 @@ def test_given_models_in_parts(world: World, run_folder: Path, tmp_path: Path) -
     assert "corners/model.safetensors.index.json was " in changed.stderr, changed.stdout + changed.stderr
     parts[1].unlink()
     complaint(run(2, "run", world.training, "--run-dir", tmp_path / "new", *settings), parts[1])
+
+
+def test_given_models_of_another_start_in_parts(world: World, run_folder: Path, tmp_path: Path) -> None:
+    """Their headers, which others do not write, say nothing of it: the model beside them does."""
+    given = tmp_path / "given"
+    for task in TASKS:
+        shutil.copytree(run_folder / "checkpoints/standard" / task, given / "standard" / task)
+        in_parts(given / "standard" / task)
+    shutil.copytree(world.model, given / "pretrained")
+    weights = given / "pretrained" / "model.safetensors"
+    save_file({name: 2 * tensor for name, tensor in load_file(weights).items()}, weights)
+    in_parts(given / "pretrained")
+    settings = ("--set", f"finetune.checkpoints={given}", "--set", 'finetune.given=["standard"]', "--set",
+                'finetune.regimes=["standard"]')
+    complaint(run(1, "run", world.training, "--run-dir", tmp_path / "run", *settings), given / "pretrained",
+              "is not the model", world.model)
 
 
 def test_files_from_the_future(world: World, run_folder: Path, killed: Path, tmp_path: Path) -> None:

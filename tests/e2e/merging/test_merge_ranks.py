@@ -308,6 +308,19 @@ def test_one_folder_is_made_by_one_merge(slow: Path, tmp_path: Path) -> None:
     assert contents(folder / "out") == contents(slow / "whole")
 
 
+@pytest.mark.parametrize(("variables", "problem"), [
+    ({"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}, "srun started 2 tasks and connects none of them"),
+    ({"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"}, ""),  # the first has said it
+])
+def test_processes_that_do_not_know_of_each_other_are_refused(
+        folder: Path, tmp_path: Path, variables: dict[str, str], problem: str) -> None:
+    """Each would merge all of it into the same folder."""
+    done = subprocess.run([os.environ["TAUGRID"], "merge", recipe(folder, "linear", "", str(tmp_path / "out"))],
+                          env=os.environ | variables, text=True, capture_output=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == (1 if problem else 0) and problem in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_is_in_the_way_stays(folder: Path, tmp_path: Path) -> None:
     for name in ("base", *(f"m{t}" for t in range(3))):
         (tmp_path / name).symlink_to(folder / name)

@@ -17,7 +17,7 @@ import pytest
 import rehearsal
 import torch
 from compare import close_to_rounding, differing, numbers
-from launch import kill_all, leftovers, measure, run, start, units, wait_until
+from launch import complaint, kill_all, leftovers, measure, run, start, units, wait_until
 from net_worlds import NetWorld
 from safetensors.torch import load_file, save_file
 
@@ -157,8 +157,30 @@ def test_stages_that_are_frozen_run_once(name: str, tmp_path: Path) -> None:
         assert [file[group].attrs["first_stage"] for group in ("ntk/pretrained", "smoothness/standard")] == [2, 2]
 
 
+def test_frozen_norms_keep_their_statistics_whatever_is_trained_on(tmp_path: Path) -> None:
+    """Crops are other pictures in each step, which frozen stages see too; they learn nothing of them. A model that was
+    given and has other statistics there is refused: what they make is taken as the start's."""
+    net = net_worlds.WORLDS["resnet"](tmp_path / "world")
+    training = net_worlds.without(net, (*MEASURED, "similarity", "disentanglement", "addition"))
+    frozen = ("--set", "finetune.first_stage=2", "--set", 'finetune.regimes=["standard"]')
+    measure(training, tmp_path / "run", *frozen, "--set", "finetune.random_crop=0.5")
+    before = load_file(net.weights)
+    tuned = tmp_path / "run" / "checkpoints" / "standard" / net.tasks[0] / "model.safetensors"
+    after = load_file(tuned)
+    changed = {name for name in after if "running" in name and (after[name] != before[name]).any()}
+    assert changed == {name for name in after if "running" in name and name.startswith("layer2")} != set()
+
+    given = Path(shutil.copytree(tmp_path / "run" / "checkpoints", tmp_path / "given"))
+    path = given / tuned.relative_to(tmp_path / "run" / "checkpoints")
+    after["layer1.0.bn1.running_mean"] += 0.1
+    save_file(after, path)
+    settings = (*frozen, "--set", f"finetune.checkpoints={given}", "--set", 'finetune.given=["standard"]')
+    complaint(run(1, "run", training, "--run-dir", tmp_path / "again", *settings), path.parent,
+              "was trained in stage 1 (the statistics of its norms", "finetune.first_stage = 2")
+
+
 def test_heads_are_trained_once_and_kept(tmp_path: Path) -> None:
-    """They are files of the run; one that is gone is trained again, before what needs it."""
+    """They are files of the run; one that is gone, cut short or another is trained again, before what needs it."""
     world = net_worlds.closed_vocabulary_world(tmp_path / "world")
     training = net_worlds.without(world, (*MEASURED, "similarity", "disentanglement", "addition"))
     measure(training, tmp_path / "run")
@@ -169,12 +191,19 @@ def test_heads_are_trained_once_and_kept(tmp_path: Path) -> None:
     assert set(weights) == {"weight", "bias"} and weights["weight"].shape[1] == 8
     loss = before["heads/pretrained/loss"]
     assert loss[:, 0] == pytest.approx(np.log([3, 4, 5]), rel=1e-6) and (loss[:, -1] < 0.95 * loss[:, 0]).all()
-    heads[0].unlink()
-    unit = next((tmp_path / "run" / "units").glob("single_task__pretrained__stripes*"))
-    unit.unlink()
-    (tmp_path / "run" / "results.h5").unlink()
-    measure(training, tmp_path / "run")
-    assert heads[0].is_file() and differing(before, numbers(tmp_path / "run" / "results.h5")) == []
+    content = heads[0].read_bytes()
+    for damage in ("gone", "cut", "other"):
+        heads[0].unlink()
+        if damage == "cut":
+            heads[0].write_bytes(content[:-8])
+        elif damage == "other":
+            save_file({"weight": weights["weight"]}, heads[0])
+        unit = next((tmp_path / "run" / "units").glob("single_task__pretrained__stripes*"))
+        unit.unlink()
+        (tmp_path / "run" / "results.h5").unlink()
+        measure(training, tmp_path / "run")
+        assert heads[0].read_bytes() == content
+        assert differing(before, numbers(tmp_path / "run" / "results.h5")) == []
 
 
 def _as_text(world: NetWorld) -> None:

@@ -150,9 +150,18 @@ def test_a_killed_run_ends_with_the_same_numbers(experiment: Path, folder: Path,
     ("variants.steps=[2, 25]", "warmup_steps: is 3 for standard; expected at most the 2 of variants.steps"),
     ("variants.steps=[20, 20]", "variants.steps: holds 20"),
     ("variants.steps=[20.5]", "expected integers"),
+    ("data.control=stripes", '"stripes" is also one of the tasks'),
     ("heads.warmup_steps=0", "sections [heads] and [variants]"),
     ('finetune.regimes=["tau_jp"]', "tau_jp trains on other tasks"),
     ('finetune.regimes=["multitask"]', "multitask trains on other tasks"),
 ])
 def test_what_makes_no_variants_is_refused(experiment: Path, tmp_path: Path, setting: str, words: str) -> None:
     complaint(run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting), words)
+
+
+def test_variants_of_epochs_have_their_warm_up(world: World, tmp_path: Path) -> None:
+    text = TEXT.replace("steps = 25", "epochs = 1").replace("steps = [20, 25]\n", "")
+    experiment = world.elsewhere(tmp_path / "epochs.toml", text)
+    warm_up = ("--set", "finetune.warmup_steps=2500")  # more than the steps that are not set
+    complaint(run(1, "run", experiment, "--run-dir", tmp_path / "run", *warm_up),
+              "warmup_steps: is 2500 for standard; expected at most the 4 steps that epochs = 1 are of stripes-1")

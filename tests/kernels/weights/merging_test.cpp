@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "kernels/weights/detail/draw_host.hpp"
+
 namespace {
 
 namespace weights = taugrid::weights;
@@ -392,6 +394,22 @@ TEST(Merge, RefusesWhatDoesNotFit) {
   EXPECT_THROW(weights::merge(rule, 0, {longer}, out), std::invalid_argument);
   auto wide = at::empty({3}, at::kDouble);
   EXPECT_THROW(weights::merge({.weight = {1}}, 0, {single}, wide), std::invalid_argument);
+}
+
+// The hash of four numbers ends in 24 ones there: of the last one's own byte, nothing is left to be less by.
+TEST(Drop, AStripDrawsWhatItsNumbersDraw) {
+  using namespace weights::detail;
+  const Keys keys{0x12345678U, 0x9abcdef0U};
+  const std::uint32_t word = 87871300, place = 4 * word + 3, first = place / strip * strip;
+  const auto hash = leading_draws(keys, word);
+  ASSERT_EQ(hash & ~leading_bits, ~leading_bits);
+  const auto number = (hash & leading_bits) | further_draws(keys, place);
+  for (const std::uint32_t below : {0x4c800000U, number, number + 1}) {
+    ASSERT_EQ(below & leading_bits, hash & leading_bits);
+    const auto draws = draw_strip<true>(keys, first, below);
+    const auto i = place - first, lanes = static_cast<std::uint32_t>(taugrid::lanes);
+    EXPECT_EQ(draws.quarter[i / lanes][i % lanes] < below, number < below) << below;
+  }
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include "kernels/autodiff/products.hpp"
 #include "kernels/tangent/ntk.hpp"
 #include "suite/error.hpp"
+#include "suite/models/batch.hpp"
 #include "suite/models/checkpoint.hpp"
+#include "suite/models/label_tree.hpp"
 #include "suite/models/readout.hpp"
 #include "suite/models/registry.hpp"
 #include "suite/store/safetensors.hpp"
@@ -285,6 +287,52 @@ TEST(Gradient, OfAVocabularyThatIsReadAndMultipliedByIsTheSameByBuckets) {
   const autodiff::Buckets buckets(layout, {}, 200, [&](const at::Tensor& part) { seen += part.size(0); });
   EXPECT_TRUE(pull_back(true, &buckets).equal(both));
   EXPECT_EQ(seen, layout.size());
+}
+
+// What a row gives must not depend on which rows were read with it: the places of its choices are cut as
+// texts are.
+TEST(Batch, RowsOfChoicesHaveThePlacesOfTheLongestOfThem) {
+  const auto choices = at::arange(18, at::kLong).view({3, 2, 3});
+  const auto lengths = at::tensor({1, 1, 3, 2, 2, 1}, at::kLong).view({3, 2});
+  const auto of = [&](const std::vector<std::int64_t>& numbers) {
+    const auto rows = at::tensor(numbers, at::kLong);
+    models::Batch batch{at::arange(12, at::kLong).view({3, 4}).index_select(0, rows),
+                        at::tensor({2, 3, 4}, at::kLong).index_select(0, rows),
+                        {}};
+    const auto own = lengths.index_select(0, rows);
+    const auto line = models::choice_line(choices.index_select(0, rows), own, at::zeros_like(own),
+                                          at::full({rows.size(0)}, 7, at::kLong));
+    batch.decoder = line.decoder;
+    batch.sees = line.sees;
+    batch.scored = line.scored;
+    batch.places = own.sum(1);
+    return batch;
+  };
+  const auto expect_same = [](const models::Batch& ours, const models::Batch& theirs) {
+    const auto own = [](const models::Batch& batch) {  // nothing sees what stands behind them
+      const auto behind = at::arange(batch.decoded(), at::kLong).ge(batch.places.unsqueeze(1));
+      return batch.decoder.masked_fill(behind, 0);
+    };
+    EXPECT_TRUE(at::equal(own(ours), own(theirs)));
+    EXPECT_TRUE(at::equal(ours.sees, theirs.sees));
+    EXPECT_TRUE(at::equal(ours.scored, theirs.scored));
+    EXPECT_TRUE(at::equal(ours.places, theirs.places));
+  };
+  auto whole = of({0, 1, 2});
+  ASSERT_EQ(whole.decoded(), 5);
+  expect_same(whole.narrow(0, 1), of({0}));
+  expect_same(whole.select(at::tensor({2, 0}, at::kLong)), of({2, 0}));
+  expect_same(models::joined({whole.narrow(0, 1), whole.narrow(2, 1)}), of({0, 2}));
+  expect_same(models::joined({whole.narrow(2, 1), whole.narrow(1, 1)}), of({2, 1}));
+
+  // Of hidden states the decoder's stand first.
+  whole.hidden = at::arange(3 * 9 * 2, at::kFloat).view({3, 9, 2});
+  whole.from = 1;
+  whole.before_text = 5;
+  const auto last = whole.narrow(2, 1);
+  EXPECT_EQ(last.before_text, 3);
+  const auto of_row = whole.hidden.narrow(0, 2, 1);
+  EXPECT_TRUE(at::equal(last.hidden, at::cat({of_row.narrow(1, 0, 3), of_row.narrow(1, 5, 4)}, 1)));
 }
 
 TEST(Checkpoint, BadFilesGetOneLine) {

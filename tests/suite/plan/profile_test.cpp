@@ -37,7 +37,7 @@ class ProfileTest : public ::testing::Test {
     profile.write_bytes_per_second = 1e8;
     profile.process_bytes = 2e8;
     profile.versions = {{"taugrid", "0.1.0"}};
-    profile.trace = {{{"finetune/linear/a", 12.5}}, 2, "[run]\nname = \"x\"\n"};
+    profile.trace = {{{"finetune/linear/a", 12.5}}, 2, 6, 2, "[run]\nname = \"x\"\n"};
   }
   ~ProfileTest() override { fs::remove_all(folder); }
 
@@ -64,6 +64,8 @@ TEST_F(ProfileTest, ComesBackAsItWas) {
   EXPECT_EQ(again.rates.at("train/linear").flops_per_second, 2e9);
   EXPECT_EQ(again.trace.seconds.at("finetune/linear/a"), 12.5);
   EXPECT_EQ(again.trace.ranks_per_host, 2);
+  EXPECT_EQ(again.trace.groups, 6);
+  EXPECT_EQ(again.trace.ranks_per_unit, 2);
   EXPECT_EQ(again.trace.config, profile.trace.config);
   std::ifstream first(path);
   const std::string text((std::istreambuf_iterator<char>(first)), {});
@@ -89,6 +91,15 @@ TEST_F(ProfileTest, AnythingElseIsRefusedInOneLine) {
       EXPECT_NE(problem_of(spoilt.dump()), "") << key << wrong;
     }
   }
+  auto nothing = good;
+  nothing["together"] = {{"ranks", 2},
+                         {"sum_seconds", nlohmann::json::object()},
+                         {"gather_seconds", {{"8", 1e-5}}},
+                         {"write_bytes_per_second", 1},
+                         {"read_bytes_per_second", 1},
+                         {"results_bytes_per_second", 1}};
+  EXPECT_EQ(problem_of(nothing.dump()),
+            path.string() + ": together: sum_seconds is empty; expected seconds of one call at least");
   auto negative = good;
   negative["rates"]["forward"]["flops_per_second"] = 0;
   EXPECT_EQ(problem_of(negative.dump()),
@@ -124,6 +135,11 @@ TEST_F(ProfileTest, SecondsAreCallsAndFlopsOrThoseRecorded) {
   unit.key = "finetune/linear/a";
   EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile, 1)[0], 0.125 + 0.1 + 12.5 / 1.25);
   EXPECT_TRUE(missing_rates({unit}, profile).empty());
+  unit.ranks = 7;  // four of the six groups of two ranks computed it together
+  EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile, 1)[0], 0.125 + 0.1 + 4 * 12.5 / 1.25);
+  unit.ranks = 100;
+  EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile, 1)[0], 0.125 + 0.1 + 6 * 12.5 / 1.25);
+  unit.ranks = 1;
   unit.key = "other";
   unit.load.work.push_back({"gram", 1, 4, 2, 1e8, nullptr});
   EXPECT_EQ(missing_rates({unit}, profile), std::vector<std::string>{"gram"});
@@ -166,7 +182,7 @@ TEST_F(ProfileTest, WhatRanksExchangeTakesWhatTheyMeasuredTogether) {
 }
 
 TEST_F(ProfileTest, ATraceOfAnotherExperimentIsRefused) {
-  const Trace trace{{}, 1, "[finetune]\nsteps = 150\n[model]\npath = \"/a\"\n[run]\nname = \"x\"\n"};
+  const Trace trace{{}, 1, 1, 1, "[finetune]\nsteps = 150\n[model]\npath = \"/a\"\n[run]\nname = \"x\"\n"};
   EXPECT_NO_THROW(require_same_experiment(
       trace, "[finetune]\nsteps = 150\n[model]\npath = \"/b\"\n[run]\nname = \"y\"\n", "p"));
   try {
