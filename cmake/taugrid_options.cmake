@@ -19,7 +19,9 @@ target_compile_options(taugrid_options INTERFACE
 find_program(TAUGRID_MOLD mold DOC "The linker mold")
 if(TAUGRID_MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12.1
    AND NOT TAUGRID_ENABLE_SANITIZERS)
-  add_link_options(-fuse-ld=mold)
+  # Where .tbss ends up in the last bytes of a page, mold 1.10 begins the segment of RELRO on a page that nobody maps, and
+  # the program ends before main(): "cannot apply additional memory protection after relocation".
+  add_link_options(-fuse-ld=mold -Wl,-z,norelro)
 endif()
 if(TAUGRID_ENABLE_SANITIZERS)
   # The warning is wrong about code that is instrumented.

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from contextlib import ExitStack
 from io import TextIOWrapper
@@ -125,7 +126,9 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="this group alone, such as tau_jp; may repeat",
     )
-    command("verify", "every file of the run against its digest; exit 1: one is damaged or has changed")
+    command(
+        "verify", "every file of the run but θ0's against its digest; exit 1: one is damaged or has changed"
+    )
     reproduction.add(commands)
     speed.add(commands)
     return top
@@ -145,9 +148,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"taugrid_analysis: {line(str(error))}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader of a pipe has had enough
+    except BrokenPipeError:  # the reader of a pipe has had enough, and nobody has seen the verdict
         sys.stderr.close()
-    return 0
+        return 128 + signal.SIGPIPE
 
 
 def run(options: argparse.Namespace) -> int:

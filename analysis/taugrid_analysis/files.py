@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from itertools import count
 from pathlib import Path
@@ -17,8 +18,9 @@ LINE_MOST = 470  # letters of a message behind the program's name; with it 500
 WORD_LEAST = 160  # of its words that have been shortened: most paths stay whole
 TURNS_MOST = 8
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
-# Unicode's categories of what may not reach a reader: controls, marks of direction, surrogates, line breaks.
-HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+# Unicode's categories of what may not reach a reader: controls, marks of direction, surrogates, line breaks,
+# and what is no letter at all, which XML refuses.
+HIDDEN = {"Cc", "Cf", "Cn", "Cs", "Zl", "Zp"}
 
 
 def visible(words: str) -> str:
@@ -92,8 +94,16 @@ def picture_format(out: Path) -> str:
 
 
 def write(path: Path, content: bytes, title: str = "") -> None:
+    """Writes the whole file or nothing: what was there before stays until all is written."""
+    place = path.resolve()  # a link stays one
+    part = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
-        path.write_bytes(content)
+        if place.exists() and not place.is_file():  # a pipe, or /dev/stdout
+            place.write_bytes(content)
+        else:
+            part.write_bytes(content)
+            part.replace(place)
     except OSError as error:
+        part.unlink(missing_ok=True)
         raise InputError(f"cannot be written ({error.strerror})", path, "a writable folder") from error
     print(f"{title}{path}")

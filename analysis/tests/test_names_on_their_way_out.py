@@ -32,6 +32,7 @@ NAMES = {  # of a task: how it is shown
     "escape": ("\x1b[31mred", r"\x1b[31mred"),
     "line break": ("one\ntwo", r"one\ntwo"),
     "other way round": ("a\u202eb", r"a\u202eb"),
+    "no letter at all": ("a\uffffb", r"a\uffffb"),
     "formula": ('=HYPERLINK("http://x","y")', '=HYPERLINK("http://x","y")'),
     "command": ("@SUM(1+1)|cmd", "@SUM(1+1)|cmd"),
     "markup": ("<script>alert(1)</script>", "<script>alert(1)</script>"),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -18,7 +19,9 @@ import synthetic
 
 from taugrid_analysis import cli
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import write
 from taugrid_analysis.page.heading import heading
+from taugrid_analysis.quantities.similarity.clusters import clusters
 from taugrid_analysis.run.opened import Run
 from taugrid_analysis.run.results import Results
 
@@ -333,3 +336,27 @@ def test_damaged_bytes(file: Path) -> None:
             refused += 1
             assert "\n" not in str(error) and str(file) in str(error)
     assert refused > 3
+
+
+def test_a_file_is_written_whole_or_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, link = tmp_path / "report.html", tmp_path / "link.html"
+    path.write_bytes(b"before")
+    link.symlink_to(path)
+
+    def full(part: Path, content: bytes) -> int:
+        with part.open("wb") as file:
+            file.write(content[:2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(InputError, match="No space left"):
+        patched.setattr(Path, "write_bytes", full)
+        write(path, b"after")
+    assert path.read_bytes() == b"before" and sorted(tmp_path.iterdir()) == [link, path]
+    write(link, b"after")
+    assert link.is_symlink() and path.read_bytes() == b"after"
+
+
+def test_a_vector_of_zeros_is_like_no_other() -> None:
+    cosine = np.array([[1.0, 0.9, np.nan], [0.9, 1.0, np.nan], [np.nan, np.nan, np.nan]])
+    labels = clusters(cosine, 2).labels
+    assert labels[0] == labels[1] != labels[2]

@@ -212,6 +212,19 @@ def test_any_table_is_averaged_over_seeds(two: list[Path], capsys: pytest.Captur
     assert "pretrained error" not in rows[0]
 
 
+def test_runs_of_other_configurations_have_no_mean(
+    two: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table of all runs stands without it, and says what differs."""
+    assert len(printed(capsys, *two)[0]) > 6  # mean, deviation and its parts
+    path = two[1] / "config.toml"
+    path.write_text(path.read_text() + "[addition]\nalpha = [0.25]\n")
+    rows = [row for row in printed(capsys, *two)[0] if row["regime"] == "standard"]
+    assert [row["seed"] for row in rows] == ["0", "1"]
+    assert main(["seeds", *map(str, two)]) == 0
+    assert "addition.alpha is not there and [0.25]: no mean over seeds" in capsys.readouterr().out
+
+
 def test_a_choice_is_no_part_of_a_rows_name() -> None:
     columns = [Column("k"), Column("value")]
     tables = [

@@ -87,8 +87,9 @@ struct Adapter::Configuration {
   double alpha = 0;
   bool by_root = false;     ///< use_rslora
   bool transposed = false;  ///< fan_in_fan_out: the layer stores [in, out]
-  std::vector<std::pair<std::string, double>>
-      alphas;        ///< alpha_pattern: the end of a module's name, and its α
+  std::optional<double> rank;  ///< r; no number where the configuration has none
+  /// alpha_pattern and rank_pattern: a module's name behind ^, or the end of its name, and its α or rank.
+  std::vector<std::pair<std::string, double>> alphas, ranks;
   std::string base;  ///< as the adapter names it
 
   explicit Configuration(const fs::path& folder) : path(folder / config_name) {
@@ -107,10 +108,9 @@ struct Adapter::Configuration {
     alpha = number(json, "lora_alpha");
     by_root = flag(json, "use_rslora");
     transposed = flag(json, "fan_in_fan_out");
-    const auto pattern = json.value("alpha_pattern", Json::object());
-    if (!pattern.is_null() && !pattern.is_object()) refuse("alpha_pattern", pattern, "α by module");
-    for (const auto& [module, value] : pattern.items())
-      alphas.emplace_back(literal(module), number(pattern, module));
+    if (json.contains("r")) rank = number(json, "r");
+    alphas = patterns(json, "alpha_pattern", "α by module");
+    ranks = patterns(json, "rank_pattern", "ranks by module");
     const auto name = json.value("base_model_name_or_path", Json());
     if (name.is_string()) base = name.get<std::string>();
   }
@@ -131,21 +131,38 @@ struct Adapter::Configuration {
       refuse(key, value, "a number of at most a million");
     return value.get<double>();
   }
-  /// PEFT takes these as regular expressions; in practice they are ends of names.
-  std::string literal(std::string pattern) const {
-    const auto whole = pattern;
-    if (pattern.starts_with("^")) pattern.erase(0, 1);
+  std::vector<std::pair<std::string, double>> patterns(const Json& json, const std::string& key,
+                                                       const std::string& expected) const {
+    const auto by_module = json.value(key, Json::object());
+    if (!by_module.is_null() && !by_module.is_object()) refuse(key, by_module, expected);
+    std::vector<std::pair<std::string, double>> all;
+    for (const auto& [module, value] : by_module.items())
+      all.emplace_back(literal(key, module), number(by_module, module));
+    return all;
+  }
+  /// PEFT takes these as regular expressions; in practice they are names, behind ^, or ends of names.
+  std::string literal(const std::string& key, std::string pattern) const {
+    const auto given = pattern;
     for (std::size_t at = 0; (at = pattern.find("\\.", at)) != std::string::npos; ++at) pattern.erase(at, 1);
-    if (pattern.empty() || pattern.find_first_of("\\*+?()[]{}|^$") != std::string::npos)
-      refuse("alpha_pattern", Json(whole),
-             "names of modules, or their ends, and no other regular expression");
+    const std::size_t name = pattern.starts_with("^") ? 1 : 0;
+    if (pattern.size() == name || pattern.find_first_of("\\*+?()[]{}|^$", name) != std::string::npos)
+      refuse(key, Json(given), "names of modules, or their ends, and no other regular expression");
     return pattern;
   }
-  double alpha_of(const std::string& module) const {
-    for (const auto& [end, value] : alphas) {
-      if (module == end || module.ends_with("." + end)) return value;
+  /// The first pattern's that fits, as PEFT has it.
+  static std::optional<double> of_module(const std::vector<std::pair<std::string, double>>& patterns,
+                                         const std::string& module) {
+    for (const auto& [pattern, value] : patterns) {
+      const bool fits = pattern.starts_with("^") ? module == pattern.substr(1)
+                                                 : module == pattern || module.ends_with("." + pattern);
+      if (fits) return value;
     }
-    return alpha;
+    return std::nullopt;
+  }
+  double alpha_of(const std::string& module) const { return of_module(alphas, module).value_or(alpha); }
+  std::optional<double> rank_of(const std::string& module) const {
+    const auto own = of_module(ranks, module);
+    return own ? own : rank;
   }
 };
 
@@ -254,9 +271,21 @@ bool Adapter::is_in(const fs::path& folder) {
 
 Adapter::Adapter(const fs::path& folder, const store::TensorFolder& theta0)
     : folder_(folder), tensors_(mapped(folder)) {
-  const Configuration configuration(folder);
+  Configuration configuration(folder);
   const BaseLayers base_layers(theta0.folder(), theta0.has("lm_head.weight"));
   read_tensors(configuration, base_layers, theta0);
+  // PEFT takes the flag back for each nn.Linear: where a product shows that layers are such, square ones are
+  // too.
+  const auto is_of_linear = [&](const auto& entry) {
+    const auto& [name, change] = entry;
+    if (change.embedding || change.a.empty() || change.b.empty()) return false;
+    const auto& a = tensors_.tensors().at(change.a).shape;
+    const auto& b = tensors_.tensors().at(change.b).shape;
+    const auto& base = theta0.tensors().at(name).shape;
+    return base.size() == 2 && base[0] != base[1] && a.size() == 2 && b.size() == 2 && b[0] == base[0] &&
+           a[1] == base[1];
+  };
+  if (std::any_of(changes_.begin(), changes_.end(), is_of_linear)) configuration.transposed = false;
   for (auto& [name, change] : changes_) require_shapes(name, change, configuration, base_layers, theta0);
   const auto last = fs::path(configuration.base).filename();
   const auto here = fs::weakly_canonical(theta0.folder()).filename();
@@ -318,6 +347,7 @@ void Adapter::read_tensors(const Configuration& configuration, const BaseLayers&
                        " ties it to its embeddings (tie_word_embeddings), as which it would be read");
     if (piece.role == Role::whole) continue;
     change.scale = configuration.alpha_of(piece.module);
+    change.told_rank = configuration.rank_of(piece.module);
   }
 }
 
@@ -362,6 +392,10 @@ void Adapter::require_shapes(const std::string& name, Change& change, const Conf
     change.transposed = plain && turned ? is_conv1d : turned;
     if (change.transposed && base.size() != 2) refuse(change.a, "[rank, in] of a filter");
   }
+  if (change.told_rank && static_cast<double>(rank) != *change.told_rank)
+    throw InputError(fmt::format(
+        "{}: {} is of rank {}, and {} says {} (r, rank_pattern), by which PEFT scales it; expected one rank",
+        file, store::quoted(change.a), rank, configuration.path.string(), *change.told_rank));
   const auto root = static_cast<double>(rank);
   change.scale /= configuration.by_root ? std::sqrt(root) : root;
 }

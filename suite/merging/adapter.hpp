@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,7 @@ class Adapter {
     std::string a, b;         ///< names in the file; empty where no product is added
     bool transposed = false;  ///< τ = s(BA)ᵀ
     bool embedding = false;
+    std::optional<double> told_rank;  ///< by the configuration
     double scale = 0;   ///< s = α/r, or α/√r (Kalajdzievski 2023, "rsLoRA")
     std::string whole;  ///< a tensor that stands in θ0's place, before the product is added
   };

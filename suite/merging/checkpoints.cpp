@@ -239,8 +239,12 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
       *come_to_ += share * static_cast<double>(part.count) * static_cast<double>(which.size());
       if (visitor(part.begin, {theta, start})) return;
       for (std::size_t i = 0; i < which.size(); ++i) {
-        if (!at::isfinite(theta[i] - start).all().item<bool>())
-          refuse_not_finite(std::get<Weights>(models_[which[i]]).folder(), tensor, start);
+        if (at::isfinite(theta[i] - start).all().item<bool>()) continue;
+        const auto& folder = std::get<Weights>(models_[which[i]]).folder();
+        if (at::isfinite(theta[i]).all().item<bool>() && at::isfinite(start).all().item<bool>())
+          throw InputError(folder.string() + ": " + quoted(tensor.name) +
+                           " differs from the base's by more than float32 holds");
+        refuse_not_finite(folder, tensor, start);
       }
     });
   }

@@ -13,15 +13,24 @@
 #include "suite/store/input_file.hpp"
 
 namespace taugrid::merging {
+namespace {
+
+/// Of a model in parts, such as text and vision, each part says it too.
+void set_type(nlohmann::ordered_json& config, const std::string& type) {
+  for (auto& [key, value] : config.items()) {
+    if ((key == "torch_dtype" || key == "dtype") && value.is_string()) value = type;
+    if (value.is_object() && !key.starts_with("quantization")) set_type(value, type);
+  }
+}
+
+}  // namespace
 
 void edit_configuration(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
                         const Vocabulary* vocabulary, const std::filesystem::path& config) {
   if (recipe.dtype == "base" && !recipe.is_sliced && vocabulary == nullptr) return;
   auto json = nlohmann::ordered_json::parse(store::input_text(config, "a configuration"), nullptr, false);
   if (vocabulary != nullptr) vocabulary->configure(json);
-  for (const auto* key : {"torch_dtype", "dtype"}) {
-    if (recipe.dtype != "base" && json.contains(key)) json[key] = recipe.dtype;
-  }
+  if (recipe.dtype != "base") set_type(json, recipe.dtype);
   if (recipe.is_sliced) {
     const auto stacks = stacks_of(Weights(recipe.base));
     const auto before = stacks.empty() ? 0 : stacks.begin()->second;

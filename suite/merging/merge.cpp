@@ -40,8 +40,15 @@ void require_free(const Recipe& recipe) {
   auto inputs = recipe.models;
   inputs.push_back(recipe.base);
   for (const auto& slice : recipe.slices) inputs.push_back(slice.base_model);
+  const auto place = store::UnfinishedFolder::place(recipe.out);
   for (const auto& input : inputs) {
     if (same_folder(recipe.out, input)) refuse("is an input of this merge, which would be overwritten");
+    std::error_code unknown;
+    for (auto folder = fs::weakly_canonical(input, unknown); folder.has_relative_path();
+         folder = folder.parent_path())
+      if (same_folder(place, folder))
+        refuse("is built in " + place.string() +
+               ", where an input of this merge lies; expected another name");
   }
   std::error_code error;
   if (fs::is_symlink(recipe.out, error) ||
@@ -61,11 +68,20 @@ std::string what_is_made(const Recipe& recipe, const std::vector<std::unique_ptr
   for (const auto& stage : stages) folders.insert(stage->start().folder());
   for (const auto& folder : folders) {
     std::vector<std::string> files;
+    const auto add = [&](const fs::path& path) {
+      std::error_code error;
+      if (!fs::is_regular_file(path, error)) return false;
+      files.push_back(fmt::format("# {} {} {}\n", path.string(), fs::file_size(path, error),
+                                  fs::last_write_time(path, error).time_since_epoch().count()));
+      return true;
+    };
     for (const auto& entry : fs::directory_iterator(folder)) {
       std::error_code error;
-      if (!fs::is_regular_file(entry.path(), error)) continue;
-      files.push_back(fmt::format("# {} {} {}\n", entry.path().string(), fs::file_size(entry.path(), error),
-                                  fs::last_write_time(entry.path(), error).time_since_epoch().count()));
+      if (add(entry.path()) || !fs::is_directory(entry.path(), error)) continue;
+      // Modules of a sentence model, and further templates.
+      for (fs::directory_iterator inner(entry.path(), error), end; !error && inner != end;
+           inner.increment(error))
+        add(inner->path());
     }
     std::sort(files.begin(), files.end());
     for (const auto& file : files) text += file;
@@ -302,9 +318,10 @@ Report merge(const Recipe& recipe, const Making& making) {
     throw;
   }
   if (is_first) {
+    unfinished->end();
+    UnderWay::remove_journals(folder);
+    if (recipe.adapter) remove_making(folder);
     unfinished->commit();
-    UnderWay::remove_journals(recipe.out);
-    if (recipe.adapter) remove_making(recipe.out);
   }
   making.look();
   return report;

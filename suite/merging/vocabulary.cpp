@@ -38,6 +38,7 @@ class TokensOfJson : public nlohmann::json_sax<Json> {
  public:
   std::map<std::string, std::int64_t> vocabulary;
   std::vector<Json> added;
+  std::string problem = "is no tokenizer.json; expected JSON, with an integer for each token";
 
   bool null() override { return value(Json()); }
   bool boolean(bool flag) override { return value(flag); }
@@ -48,6 +49,7 @@ class TokensOfJson : public nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return true; }
   bool start_object(std::size_t) override {
     const bool opened = open();
+    if (is_entry_of({"added_tokens"}, 2)) return refused(no_objects);
     if (is_entry_of({"added_tokens"}, 3)) added.push_back(Json::object());
     return opened;
   }
@@ -60,6 +62,7 @@ class TokensOfJson : public nlohmann::json_sax<Json> {
   bool start_array(std::size_t) override {
     const bool opened = open();
     if (path_.size() < depth_) path_.emplace_back();  // elements have no names
+    if (is_entry_of({"added_tokens"}, 3)) return refused(no_objects);
     if (is_entry_of({"model", "vocab"}, 4)) ++listed_;
     return opened;
   }
@@ -70,6 +73,11 @@ class TokensOfJson : public nlohmann::json_sax<Json> {
 
  private:
   static constexpr std::size_t deepest = 64;
+  static constexpr const char* no_objects = "has added_tokens that are no list of objects; expected one";
+  bool refused(std::string what) {
+    problem = std::move(what);
+    return false;
+  }
   bool open() { return ++depth_ <= deepest; }
   bool close() {
     if (path_.size() >= depth_) path_.resize(depth_ - 1);
@@ -82,9 +90,11 @@ class TokensOfJson : public nlohmann::json_sax<Json> {
            std::equal(names.begin(), names.end(), path_.begin());
   }
   bool value(const Json& its) {
+    if (is_entry_of({"added_tokens"}, 2)) return refused(no_objects);
     if (is_entry_of({"added_tokens"}, 3) && !added.empty()) added.back()[path_.back()] = its;
-    if (is_entry_of({"model", "vocab"}, 4) && its.is_string())  // unigram: [[token, score], …]
-      vocabulary.emplace(its.get<std::string>(), listed_ - 1);
+    if (is_entry_of({"model", "vocab"}, 4) && its.is_string() &&  // unigram: [[token, score], …]
+        !vocabulary.emplace(its.get<std::string>(), listed_ - 1).second)
+      return refused("has the token " + store::quoted(its.get<std::string>()) + " twice; expected each once");
     if (!is_entry_of({"model", "vocab"}, 3)) return true;
     if (path_.size() == 3 && its.is_number_integer()) vocabulary[path_[2]] = its.get<std::int64_t>();
     return its.is_number_integer();
@@ -213,8 +223,7 @@ std::vector<std::pair<std::int64_t, std::string>> Tokens::by_id() const {
 
 Tokens tokens_of(const fs::path& path, const std::string& text) {
   TokensOfJson read;
-  if (!Json::sax_parse(text, &read))
-    refuse(path, "is no tokenizer.json; expected JSON, with an integer for each token");
+  if (!Json::sax_parse(text, &read)) refuse(path, read.problem);
   Tokens tokens{std::move(read.vocabulary), {}};
   for (const auto& entry : read.added) {
     const auto content = entry.value("content", Json()), id = entry.value("id", Json());

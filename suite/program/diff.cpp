@@ -11,6 +11,7 @@
 #include "suite/error.hpp"
 #include "suite/merging/difference.hpp"
 #include "suite/program/commands.hpp"
+#include "suite/program/output_file.hpp"
 #include "suite/program/short_name.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/input_file.hpp"
@@ -91,6 +92,7 @@ void print_names(const char* what, const std::vector<std::string>& names) {
 }  // namespace
 
 int diff(const DiffOptions& options) try {
+  require_apart("--json", options.json, {options.a, options.b, options.base});
   const auto began = std::chrono::steady_clock::now();
   const auto differences = merging::differences(options.a, options.b, options.base, [] {});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -15,6 +15,7 @@
 #include "suite/plan/forecast.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/listing.hpp"
+#include "suite/program/output_file.hpp"
 #include "suite/store/atomic_file.hpp"
 
 namespace taugrid::program {
@@ -131,6 +132,11 @@ void describe(comm::Runtime& runtime, const PlanOptions& options) {
   if (runtime.world().size() > 1)
     throw InputError(
         "taugrid plan takes one process: start it without mpirun, and name the ranks with --ranks");
+  require_apart("--json", options.json, {options.experiment, options.profile, options.bench});
+  const bool of_a_run =
+      options.profile.extension() == ".h5";  // a profile may be saved again with what --bench adds
+  require_apart("--save-profile", options.save_profile,
+                {options.experiment, options.bench, of_a_run ? options.profile : std::filesystem::path()});
   const double age = plan::process_seconds();
   const Listing listing(options.experiment, options.overrides, runtime.device());
   const auto& study = listing.study;

@@ -14,6 +14,7 @@
 #include "suite/error.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/program/commands.hpp"
+#include "suite/program/output_file.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/study/regime.hpp"
 #include "suite/training/trainer.hpp"
@@ -107,6 +108,7 @@ void write_trace(const std::filesystem::path& path, const Timeline& line) {
 void run_timeline(comm::Runtime& runtime, const RunOptions& options) {
   runtime.check_launcher();
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
+  require_apart("--json", options.json, {options.experiment});
   auto config = config::Config::load(options.experiment, options.overrides);
   study::Study study(config, runtime.device());
   const auto experiments = experiments::make_experiments(config, study);

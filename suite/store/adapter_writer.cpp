@@ -71,11 +71,17 @@ void AdapterWriter::commit() {
   };
   nlohmann::ordered_json targets = nlohmann::ordered_json::array(), ranks = nlohmann::ordered_json::object(),
                          alphas = nlohmann::ordered_json::object();
+  // PEFT takes a name for the end of others, too; behind ^ it is the whole.
+  const auto is_end_of_another = [&](const std::string& module) {
+    return std::any_of(ranks_.begin(), ranks_.end(),
+                       [&](const auto& other) { return other.first.ends_with("." + module); });
+  };
   for (const auto& [module, rank] : ranks_) {
     targets.push_back(module);
     if (rank == most) continue;
-    ranks[module] = rank;
-    alphas[module] = alpha_of(rank);
+    const auto pattern = (is_end_of_another(module) ? "^" : "") + module;
+    ranks[pattern] = rank;
+    alphas[pattern] = alpha_of(rank);
   }
   nlohmann::ordered_json config = {{"peft_type", "LORA"},
                                    {"base_model_name_or_path", base_},

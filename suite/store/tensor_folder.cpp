@@ -35,7 +35,8 @@ std::map<std::string, std::string> places_in(const std::filesystem::path& index,
   std::map<std::string, std::string> places;
   for (const auto& [name, place] : listed->items()) {
     const auto file = place.is_string() ? place.get<std::string>() : "";
-    if (file.empty() || std::filesystem::path(file).filename() != file || !file.ends_with(".safetensors"))
+    if (std::filesystem::path(file).filename() != file || file.starts_with('.') ||
+        !file.ends_with(".safetensors"))
       refuse("names a part that is not the name of a safetensors file in this folder");
     places[name] = file;
   }

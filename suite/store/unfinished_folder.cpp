@@ -74,7 +74,13 @@ void UnfinishedFolder::open() {
   lock_ = lock;
   is_begun_ = true;  // as long as it is not known otherwise, what is there stays
   goes_on_ = InputFile::text(path_ / begun_name).value_or("") == what_;
-  if (!goes_on_) start_anew();
+  if (!goes_on_) return start_anew();
+  // What an earlier start was writing when it was killed.
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(path_))
+    if (is_temporary_name(entry.path().filename().string())) leftovers.push_back(entry.path());
+  std::error_code unneeded;
+  for (const auto& each : leftovers) fs::remove(each, unneeded);
 }
 
 void UnfinishedFolder::start_anew() {
@@ -119,12 +125,18 @@ void UnfinishedFolder::discard() noexcept {
   path_.clear();
 }
 
+void UnfinishedFolder::end() {
+  std::error_code ignored;
+  fs::remove(path_ / begun_name, ignored);
+}
+
 void UnfinishedFolder::commit() {
+  end();
   publish(path_, final_path_);
   path_.clear();
   is_begun_ = true;         // nothing is to be removed
-  std::error_code ignored;  // files more are no harm
-  for (const char* name : {begun_name, lock_name}) fs::remove(final_path_ / name, ignored);
+  std::error_code ignored;  // a file more is no harm
+  fs::remove(final_path_ / lock_name, ignored);
 }
 
 }  // namespace taugrid::store

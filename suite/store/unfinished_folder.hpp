@@ -36,6 +36,8 @@ class UnfinishedFolder {
   /// anything there. Another process than that which holds the folder may call it.
   static void remove(const std::filesystem::path& path, const std::filesystem::path& first_made) noexcept;
   void discard() noexcept;
+  /// All is there: a start after this one, if it does not come to commit(), begins anew.
+  void end();
   /// Gives the folder its final name, which must be free or an empty folder's. Throws InputError.
   void commit();
 

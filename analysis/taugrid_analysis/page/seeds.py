@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -20,7 +20,9 @@ from taugrid_analysis.quantities.penalty.form import penalty_form
 from taugrid_analysis.quantities.predictors import lines
 from taugrid_analysis.run import differences
 from taugrid_analysis.run.accuracies import accuracies
+from taugrid_analysis.run.configuration import TAKEN, configuration
 from taugrid_analysis.run.opened import Run
+from taugrid_analysis.run.several_seeds import SEED
 
 GAIN = 0.15  # what fine-tuning adds to the mean accuracy
 RECOVERED = 1 / 3  # the summed task vectors' part of that gain
@@ -47,6 +49,9 @@ class Summary:
     far: float
     norm: float
     matched: float  # ξ(α,α) averaged up to a length of the step that both regimes reach
+    setting: dict[str, str] = field(
+        default_factory=dict
+    )  # what was computed, but for the seed; empty: not known
 
     @property
     def recovered(self) -> float:
@@ -89,9 +94,27 @@ def summaries(run: Run) -> list[Summary]:
                 far=mean(xi.at(grid, corner, corner)),
                 norm=float(row["norm"]),
                 matched=mean(lengths[name].ravel()) if name in lengths else float("nan"),
+                setting=_setting(run),
             )
         )
     return entries
+
+
+def _setting(run: Run) -> dict[str, str]:
+    known = configuration(run.path.with_name("config.toml"))
+    return {"tasks": ", ".join(run.results.tasks)} | {
+        k: v for k, v in known.items() if k not in (SEED, *TAKEN)
+    }
+
+
+def _apart(group: Sequence[Summary]) -> str:
+    """The first key in which runs of one experiment differ, with its values; empty: in none."""
+    settings = [entry.setting for entry in group]
+    for key in sorted(set().union(*settings)):
+        values = dict.fromkeys(setting.get(key, "not there") for setting in settings)
+        if len(values) > 1:
+            return f"{key} is {' and '.join(values)}"
+    return ""
 
 
 COLUMNS = [
@@ -157,6 +180,8 @@ def table(entries: list[Summary]) -> Table:
             result.notes.append(
                 f"{' '.join(kind).strip()}: seed {twice} is there more than once: no mean over seeds."
             )
+        elif len(group) > 1 and (apart := _apart(group)):
+            result.notes.append(f"{' '.join(kind).strip()}: {apart}: no mean over seeds.")
         elif len(group) > 1:
             deviation = numbers.std(axis=0, ddof=1)
             sampled = np.array([_sampling(group, name) for name, _, _ in COLUMNS])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.numbers.means import normalised
 from taugrid_analysis.page.table import Column, Table
 from taugrid_analysis.run.group import ROWS, Group, Variable, alike
 from taugrid_analysis.run.opened import Run
@@ -65,7 +66,7 @@ def compression(run: Run) -> Table:
         for share, bits, kept, accuracy in zip(
             *(data[name].to_numpy() for name in ("rank_share", "bits", "kept", "accuracy")), strict=True
         ):
-            means = [float(x.mean()) for x in (kept, accuracy, fine_tuned, accuracy / fine_tuned)]
+            means = [float(x.mean()) for x in (kept, accuracy, fine_tuned, normalised(accuracy, fine_tuned))]
             table.rows.append([regime, float(share), float(bits) / 8e6, float(bits) / whole, *means])
     return table
 

@@ -47,7 +47,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     oracle.results.visititems(
         lambda name, node: (
             places.extend([(name, t) for t in range(len(oracle.tasks))])
-            if name.endswith("/sample_index") and getattr(node, "ndim", 0) == 2
+            if name.endswith(("/sample_index", "/validation_sample_index")) and getattr(node, "ndim", 0) == 2
             else None
         )
     )
@@ -57,7 +57,9 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         name, t = place
         stored = oracle.rows(name, t)
         split = (
-            "train"
+            "validation"
+            if name.endswith("/validation_sample_index")
+            else "train"
             if name.split("/")[0] in ("smoothness", "ntk", "barrier")
             else split_of(oracle, *name.split("/")[:2])
         )

@@ -49,9 +49,20 @@ def computed(path: Path) -> dict[str, str]:
 
 
 def inputs(path: Path) -> dict[str, str]:
-    """The digest of each file or folder that the run read, by its name; empty without the file."""
+    """The digest of each file or folder that the run read, by its name; empty without the file.
+
+    Models' files have equal names: a fine-tuned one's is REGIME/TASK/FILE here, a configuration's MODEL/FILE.
+    """
     parsed = _parsed(path, "the inputs.toml that taugrid wrote")
-    return {Path(name).name: str(digest) for name, digest in parsed.items()}
+    names = {name: Path(name).parts for name in parsed}
+    known = {name: "/".join(parts[-_words(parts[-1]) :]) for name, parts in names.items() if parts}
+    return {known[name]: str(digest) for name, digest in parsed.items() if name in known}
+
+
+def _words(file: str) -> int:
+    if file.endswith((".safetensors", ".safetensors.index.json")):
+        return 3
+    return 2 if file.endswith(".json") else 1
 
 
 def _parsed(path: Path, expected: str) -> dict[str, Any]:

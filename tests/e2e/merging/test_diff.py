@@ -120,6 +120,17 @@ def test_wrong_input(models: Path) -> None:
     refused(diff(models / "a", models / "other"), "no floating-point tensor of one name", "one architecture")
 
 
+def test_figures_do_not_take_the_place_of_what_is_compared(models: Path) -> None:
+    """Nor of anything else in the models' folders, by whatever way they are named."""
+    before = {path: path.read_bytes() for path in models.rglob("*") if path.is_file()}
+    (models / "link").symlink_to("b")
+    for place in ("b/model.safetensors", "base/config.json", "a/new.json", "link/new.json", "x/../b/new.json"):
+        (models / "x").mkdir(exist_ok=True)
+        refused(diff(models / "a", models / "b", "--base", models / "base", "--json", models / place), place,
+                "which is read")
+    assert {path: path.read_bytes() for path in models.rglob("*") if path.is_file()} == before
+
+
 def test_the_picture(models: Path) -> None:
     out, picture = models / "diff.json", models / "diff.png"
     assert diff(models / "a", models / "b", "--base", models / "base", "--json", out).returncode == 0

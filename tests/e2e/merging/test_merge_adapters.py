@@ -292,12 +292,35 @@ def test_another_base_is_said(tmp_path: Path) -> None:
     ("alpha_pattern", {"(a+)+$" * 50: 4}, "alpha_pattern"),
     ("alpha_pattern", {"q_proj": "4"}, "q_proj"),
     ("alpha_pattern", [1], "alpha_pattern"),
+    ("rank_pattern", {"layers.[01].q_proj": 4}, "no other regular expression"),
 ])
 def test_other_adapters_are_refused_by_their_key(tmp_path: Path, key: str, value: object, expected: str) -> None:
     make(tmp_path, "alpha that is not the rank", 1)
     path = tmp_path / "a0/adapter_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     refused(tmp_path, merge(tmp_path, ["a0"], "out"), "a0/adapter_config.json", expected)
+
+
+@pytest.mark.parametrize("change", [
+    {"r": 16}, {"rank_pattern": {"q_proj": 4}}, {"rank_pattern": {"self_attn.v_proj": 9}},
+])
+def test_a_rank_that_the_configuration_does_not_say_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    """By its rank PEFT scales a product: a file of another one is cut short, or is not this configuration's."""
+    make(tmp_path, "alpha that is not the rank", 1)
+    path = tmp_path / "a0/adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    refused(tmp_path, merge(tmp_path, ["a0"], "out"), "a0/adapter_model.safetensors", "is of rank 3", "one rank")
+
+
+def test_a_flag_of_transposes_is_none_of_linear_layers(tmp_path: Path) -> None:
+    """PEFT takes it back for each of them, square ones too."""
+    make(tmp_path, "rsLoRA", 1)
+    assert merge(tmp_path, ["a0"], "before").returncode == 0
+    path = tmp_path / "a0/adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"fan_in_fan_out": True}))
+    assert merge(tmp_path, ["a0"], "after").returncode == 0
+    before, after = tensors(tmp_path / "before"), tensors(tmp_path / "after")
+    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def without(end: str) -> Callable[[Tensors], Tensors]:

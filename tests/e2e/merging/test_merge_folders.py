@@ -534,6 +534,63 @@ def test_out_is_neither_a_link_nor_an_input(tmp_path: Path) -> None:
     assert files_in(base) == ["config.json", "model.safetensors"] and not list((tmp_path / "theirs").iterdir())
 
 
+def test_an_input_may_not_lie_where_the_result_is_built(tmp_path: Path) -> None:
+    """As what an earlier merge has left, of which somebody wants the numbers."""
+    write(tmp_path / "base", {"w": torch.ones(4)})
+    write(tmp_path / ".out.partial", {"w": torch.full((4,), 2.0)})
+    (tmp_path / ".out.partial" / ".lock").touch()
+    write(tmp_path / ".out.partial" / "inner", {"w": torch.full((4,), 2.0)})
+    before = {path: path.read_bytes() for path in (tmp_path / ".out.partial").rglob("*") if path.is_file()}
+    for model in (".out.partial", ".out.partial/inner"):
+        launch.complaint(merge(tmp_path, [model]), "out", ".out.partial", "an input of this merge lies")
+        assert not (tmp_path / "out").exists()
+    assert {path: path.read_bytes() for path in (tmp_path / ".out.partial").rglob("*") if path.is_file()} == before
+
+
+def test_a_part_may_not_have_the_name_of_a_file_of_ours(tmp_path: Path) -> None:
+    in_parts(tmp_path / "base", {"v": torch.ones(4), "w": torch.ones(4)})
+    write(tmp_path / "m0", {"v": torch.ones(4), "w": torch.ones(4)})
+    index, hidden = tmp_path / "base/model.safetensors.index.json", ".finished.a.safetensors"
+    (tmp_path / "base/model-00001-of-00002.safetensors").rename(tmp_path / "base" / hidden)
+    index.write_text(index.read_text().replace("model-00001-of-00002.safetensors", hidden))
+    refused(tmp_path, merge(tmp_path, ["m0"]), index, "a part that is not the name of a safetensors file")
+
+
+def test_a_difference_that_float32_does_not_hold_is_no_nan_of_the_model(tmp_path: Path) -> None:
+    write(tmp_path / "base", {"w": torch.full((4,), -3e38)})
+    write(tmp_path / "m0", {"w": torch.full((4,), 3e38)})
+    refused(tmp_path, merge(tmp_path, ["m0"]), tmp_path / "m0", '"w"', "more than float32 holds")
+
+
+def test_each_part_of_a_configuration_has_the_type(tmp_path: Path) -> None:
+    config = {"model_type": "none of ours", "torch_dtype": "float32", "text_config": {"dtype": "float32", "layers": 1},
+              "quantization_config": {"dtype": "nf4"}}
+    write(tmp_path / "base", {"w": torch.ones(4)}, config)
+    write(tmp_path / "m0", {"w": torch.ones(4)})
+    merged(tmp_path, ["m0"], dtype="bfloat16")
+    assert json.loads((tmp_path / "out/config.json").read_text()) == config | {
+        "torch_dtype": "bfloat16", "text_config": {"dtype": "bfloat16", "layers": 1}}
+
+
+def test_what_a_killed_start_was_writing_is_not_in_the_result(tmp_path: Path) -> None:
+    """The card is written last, under a name of its own until it is whole; nor is what only starts need."""
+    for name in ("base", "m0", "m1"):
+        write(tmp_path / name, {f"w{i}": torch.ones(4_000_000) for i in range(8)})
+    assert merge(tmp_path, ["m0", "m1"], method="ties", out="whole").returncode == 0
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('"whole"', '"out"'))
+    job = subprocess.Popen([launch.PROGRAM, "merge", str(recipe)], env=launch.environment(), text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    partial = tmp_path / ".out.partial"
+    assert launch.wait_until((partial / ".begun").exists, job)
+    job.kill()
+    job.communicate()
+    (partial / ".README.md.partial.host.0123456789abcdef").write_text("half of it")
+    assert launch.run(1, "merge", recipe).returncode == 0
+    names = {path.name for path in (tmp_path / "whole").iterdir()}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == names and not partial.exists()
+
+
 def test_what_is_no_file_keeps_its_place(tmp_path: Path) -> None:
     """A rename would put a file there: in place of a device, where root writes."""
     for name in ("a", "b"):

@@ -283,3 +283,24 @@ def test_nothing_is_half_there(tmp_path: Path, method: str) -> None:
                           check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048)))
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert set(os.listdir(tmp_path)) == before
+
+
+def test_a_modules_name_that_is_the_end_of_anothers(tmp_path: Path) -> None:
+    """PEFT takes names in rank_pattern for ends of names, unless they stand behind ^."""
+    torch.manual_seed(0)
+    names = {"layers.0.q": 1, "enc.layers.0.q": 2, "enc.layers.0.v": 4}
+    base = {f"{name}.weight": torch.randn(8, 8) for name in names}
+    changes = {f"{name}.weight": torch.randn(8, rank) @ torch.randn(rank, 8) for name, rank in names.items()}
+    for name, tensors_of in (("base", base), ("tuned", {key: x + changes[key] for key, x in base.items()})):
+        (tmp_path / name).mkdir()
+        save_file(tensors_of, tmp_path / name / "model.safetensors")
+        (tmp_path / name / "config.json").write_text('{"model_type": "none of ours"}')
+    assert extract(tmp_path, "--rank", "4").returncode == 0
+    config = json.loads((tmp_path / "out/adapter_config.json").read_text())
+    assert config["r"] == 4 and config["rank_pattern"] == {"^layers.0.q": 1, "enc.layers.0.q": 2}
+    assert config["alpha_pattern"] == {"^layers.0.q": 1, "enc.layers.0.q": 2}
+    recipe = tmp_path / "again.toml"
+    recipe.write_text('merge_method = "linear"\nbase_model = "base"\nout = "again"\nmodels = [ { model = "out" } ]\n')
+    assert launch.run(1, "merge", recipe).returncode == 0
+    for key, x in tensors(tmp_path / "again").items():
+        torch.testing.assert_close(x - base[key], changes[key], rtol=1e-4, atol=1e-4)

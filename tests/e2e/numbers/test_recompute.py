@@ -96,7 +96,7 @@ def test_every_file_of_a_run_is_verified(run_folder: Path, tmp_path: Path) -> No
     """A changed byte in each kind of file, and two units whose files are swapped; without one, all hold."""
     whole = analysis_command.called("verify", run_folder)
     assert whole.returncode == 0 and "DAMAGED" not in whole.stdout, whole.stdout + whole.stderr
-    kinds = {line.split()[0]: line.split()[1:] for line in whole.stdout.splitlines()}
+    kinds = {line.split()[0]: line.split()[1:] for line in whole.stdout.splitlines() if line.endswith("hold")}
     assert kinds.keys() == {"results", "units", "checkpoints", "inputs"}
     assert all(words[0] == words[2] and int(words[0]) > 0 for words in kinds.values()), whole.stdout
 
@@ -117,6 +117,19 @@ def test_every_file_of_a_run_is_verified(run_folder: Path, tmp_path: Path) -> No
     for path, problem in ((copied / "results.h5", "is damaged"), (third, "is damaged"), (weights, "is damaged"),
                           (first, "is the unit "), (second, "is the unit ")):
         assert any(f"{path}: {problem}" in line for line in named), path
+
+
+def test_another_choice_is_found(copy: Path) -> None:
+    """The coefficient of negation follows from validation points, whatever the accuracies there say."""
+    with h5py.File(copy / "results.h5", "r+") as file:
+        group = file["negation/linear"]
+        right = int(np.argmin(np.abs(group["alpha"][()] - group["chosen_alpha"][0])))
+        other = (right + 1) % len(group["alpha"])
+        group["chosen_alpha"][0] = group["alpha"][other]
+        for name in ("target", "control"):
+            group[name][0] = group[f"test_{name}"][0, other]
+    done = recompute(copy, "--points", "200", "--only", "negation")
+    assert done.returncode == 1 and "chosen_alpha" in done.stdout, done.stdout + done.stderr
 
 
 def test_another_accuracy_is_found(copy: Path) -> None:

@@ -91,7 +91,8 @@ def _gap_by_cosine(run: Run) -> str | None:
     measured = partitions.gaps(run, "standard")
     if measured is None:
         return None
-    ranks = [rank_correlation(x[np.isfinite(x)], y[np.isfinite(y)]) for x, y in zip(*measured, strict=True)]
+    held = [np.isfinite(x) & np.isfinite(y) for x, y in zip(*measured, strict=True)]
+    ranks = [rank_correlation(x[h], y[h]) for x, y, h in zip(*measured, held, strict=True)]
     known = [value for value in ranks if np.isfinite(value)]
     if not known:
         return None

@@ -13,7 +13,7 @@ from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.quantities.bases.recompute import SLOW, basis_of
 from taugrid_analysis.quantities.merging import formulas
 from taugrid_analysis.quantities.merging.formulas import Settings
-from taugrid_analysis.quantities.negation.recompute import at_chosen_alpha
+from taugrid_analysis.quantities.negation.recompute import at_chosen_alpha, choice
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -79,6 +79,7 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
     for split in SPLITS:
         yield from accuracies(oracle, NEGATION, f"{split}_target", partial(right, split, False), SLOW)
         yield from accuracies(oracle, NEGATION, f"{split}_control", partial(right, split, True), SLOW)
+    yield from choice(oracle, NEGATION)
     yield from at_chosen_alpha(oracle, NEGATION)
 
 

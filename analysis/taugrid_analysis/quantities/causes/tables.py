@@ -66,14 +66,17 @@ def _far(setting: Setting, quantity: str) -> float:
 
 def _spread(known: Sequence[Setting]) -> str:
     """What ± is of."""
+    kinds = []
     if any(len(setting.seeds) > 1 for setting in known):
-        return "±: the deviation over √seeds, of each seed's mean over its pairs."
-    if any(setting.of_pairs and len(setting.pairs) > 1 for setting in known):
-        return (
-            "±: the deviation over √pairs, none of which share a model. It is that of the order of the"
-            " training points alone: all pairs have one θ0, and how much other seeds differ is not in it."
+        kinds.append("the deviation over √seeds, of each seed's mean over its pairs")
+    if any(len(setting.seeds) < 2 and setting.of_pairs and len(setting.pairs) > 1 for setting in known):
+        kinds.append(
+            "the deviation over √pairs, none of which share a model. It is that of the order of the"
+            " training points alone: all pairs have one θ0, and how much other seeds differ is not in it"
         )
-    return "A line without ± is of one seed, and of one pair or of pairs that share models."
+    if not kinds:
+        return "A line without ± is of one seed, and of one pair or of pairs that share models."
+    return f"±: {'; where there is one seed, '.join(kinds)}."
 
 
 TITLES = {

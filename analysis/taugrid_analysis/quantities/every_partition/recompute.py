@@ -17,7 +17,7 @@ from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.quantities.bases.recompute import basis_of, merged_bases, merges_bases
 from taugrid_analysis.quantities.merging import formulas
 from taugrid_analysis.quantities.merging.formulas import Settings
-from taugrid_analysis.quantities.negation.recompute import at_chosen_alpha
+from taugrid_analysis.quantities.negation.recompute import at_chosen_alpha, choice
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -115,6 +115,7 @@ def _negation(oracle: Oracle, group: str, basis: Basis) -> Iterator[Check]:
     for split in SPLITS:
         yield from accuracies(oracle, group, f"{split}_target", partial(right, split, False), SLOW)
         yield from accuracies(oracle, group, f"{split}_control", partial(right, split, True), SLOW)
+    yield from choice(oracle, group)
     yield from at_chosen_alpha(oracle, group)
 
 

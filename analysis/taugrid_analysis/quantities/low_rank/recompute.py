@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from taugrid_analysis.numbers.arrays import Array
-from taugrid_analysis.quantities.negation.recompute import at_chosen_alpha
+from taugrid_analysis.quantities.negation.recompute import at_chosen_alpha, choice
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.checks import (
     Check,
@@ -144,6 +144,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         for split in SPLITS:
             yield from accuracies(oracle, group, f"{split}_target", forgotten(method, split, False), SLOW)
             yield from accuracies(oracle, group, f"{split}_control", forgotten(method, split, True), SLOW)
+        yield from choice(oracle, group)
         yield from at_chosen_alpha(oracle, group)
 
     yield Check(GROUP, "error", places(oracle, GROUP, "error"), error)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.numbers.means import normalised
 from taugrid_analysis.quantities.merging import data_recompute, formulas
 from taugrid_analysis.quantities.merging.formulas import Settings
 from taugrid_analysis.recompute.checks import (
@@ -171,7 +172,7 @@ def _choice(oracle: Oracle, group: str) -> Iterator[Check]:
                 "coefficient": node["alpha"][best],
                 "accuracy": row[place[1]] if len(place) > 1 else np.nan,
                 "absolute": np.nanmean(row),
-                "normalized": np.nanmean(row / single["accuracy"][()]),
+                "normalized": np.nanmean(normalised(row, single["accuracy"][()])),
             }[name]
             return exact(node[name][tuple(place[1:])], again)
 

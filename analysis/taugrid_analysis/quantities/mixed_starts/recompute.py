@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.numbers.means import normalised
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -145,7 +146,7 @@ def _models(oracle: Oracle) -> Iterator[Check]:
         if name == "absolute":
             return exact(node[name][start, kind], accuracy.mean())
         if name == "normalized":
-            return exact(node[name][start, kind], (accuracy / node["own_accuracy"][start]).mean())
+            return exact(node[name][start, kind], normalised(accuracy, node["own_accuracy"][start]).mean())
         validation = oracle.results[f"single_task/{regime}/validation_accuracy"][()]
         best = chosen_row(node["validation_accuracy"][start, kind], validation)
         return exact(node[name][start, kind], node["alpha"][best])

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -30,8 +30,37 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         yield from accuracies(oracle, group, f"{split}_target", partial(right, split, False))
         yield from accuracies(oracle, group, f"{split}_control", partial(right, split, True))
 
-    for wide in ("", "wide/"):
+    ranges = oracle.inputs.config.get("negation", {})
+    for wide, key in (("", "alpha"), ("wide/", "wide_alpha")):
+        known = ranges.get(key)
+        if isinstance(known, list):
+            yield from choice(oracle, group, wide, [float(alpha) for alpha in known])
         yield from at_chosen_alpha(oracle, group, wide)
+
+
+def choice(
+    oracle: Oracle, group: str, chosen: str = "", among: Sequence[float] | None = None
+) -> Iterator[Check]:
+    """The α of the subgroup `chosen`, by validation points.
+
+    Of the α `among` these (None: all) that keep the control's part of θ0's accuracy, it is the first of those
+    that leave least of the task; NaN where none does.
+    """
+
+    def measure(place: Place) -> Reading:
+        regime, t = place
+        node = oracle.results[f"{group}/{regime}"]
+        alpha, left = node["alpha"][()], node["validation_target"][t]
+        theta0 = oracle.results[f"single_task/{'pretrained' if oracle.pretrained else 'random'}"]
+        start = theta0["control_validation_accuracy"][()]
+        kept = node["validation_control"][t] >= node.attrs["control_threshold"] * start
+        if among is not None:
+            kept &= (np.abs(alpha[:, None] - np.asarray(among)) < 1e-9).any(axis=1)
+        held = np.flatnonzero(kept)
+        again = alpha[held[np.argmin(left[held])]] if len(held) else np.nan
+        return exact(node[f"{chosen}chosen_alpha"][t], again)
+
+    yield from each_place(oracle, group, f"{chosen}chosen_alpha", measure)
 
 
 def at_chosen_alpha(oracle: Oracle, group: str, chosen: str = "") -> Iterator[Check]:

@@ -20,8 +20,11 @@ class Clusters:
 
 
 def clusters(cosine: Array, count: int) -> Clusters:
-    """Clusters tasks by average linkage of 1 − |cosine|, cut at `count` clusters at most."""
-    distance = 1 - np.abs(cosine)
+    """Clusters tasks by average linkage of 1 − |cosine|, cut at `count` clusters at most.
+
+    A vector of zeros, whose cosines are NaN, is like no other.
+    """
+    distance = 1 - np.abs(np.nan_to_num(cosine))
     np.fill_diagonal(distance, 0)
     tree = linkage(squareform(np.clip(distance, 0, None), checks=False), "average", optimal_ordering=True)
     return Clusters(leaves_list(tree), fcluster(tree, count, "maxclust"))
