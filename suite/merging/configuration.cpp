@@ -15,7 +15,7 @@
 namespace taugrid::merging {
 namespace {
 
-/// Of a model in parts, such as text and vision, each part says it too.
+/// A model of several parts, such as text and vision, says it of each.
 void set_type(nlohmann::ordered_json& config, const std::string& type) {
   for (auto& [key, value] : config.items()) {
     if ((key == "torch_dtype" || key == "dtype") && value.is_string()) value = type;

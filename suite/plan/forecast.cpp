@@ -121,7 +121,7 @@ std::vector<double> unit_seconds(const std::vector<WorkUnit>& units, const Profi
     const auto& load = unit.load;
     double seconds = profile.unit_seconds + load.bytes_stored / profile.write_bytes_per_second;
     if (const auto record = profile.trace.seconds.find(unit.key); record != profile.trace.seconds.end()) {
-      // Those of all its groups, one behind the other: replay() shares them out again.
+      // The seconds of all its groups, one behind the other: replay() shares them out again.
       const auto& trace = profile.trace;
       const int groups = schedule::detail::Deal::groups_for(unit.ranks, trace.ranks_per_unit, trace.groups);
       seconds += groups * record->second / recorded_crowding;

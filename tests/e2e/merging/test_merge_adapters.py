@@ -305,7 +305,7 @@ def test_other_adapters_are_refused_by_their_key(tmp_path: Path, key: str, value
     {"r": 16}, {"rank_pattern": {"q_proj": 4}}, {"rank_pattern": {"self_attn.v_proj": 9}},
 ])
 def test_a_rank_that_the_configuration_does_not_say_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    """By its rank PEFT scales a product: a file of another one is cut short, or is not this configuration's."""
+    """PEFT scales a product by its rank: a file of another one is cut short, or is not this configuration's."""
     make(tmp_path, "alpha that is not the rank", 1)
     path = tmp_path / "a0/adapter_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))

@@ -325,7 +325,7 @@ TEST(Batch, RowsOfChoicesHaveThePlacesOfTheLongestOfThem) {
   expect_same(models::joined({whole.narrow(0, 1), whole.narrow(2, 1)}), of({0, 2}));
   expect_same(models::joined({whole.narrow(2, 1), whole.narrow(1, 1)}), of({2, 1}));
 
-  // Of hidden states the decoder's stand first.
+  // The decoder's hidden states stand first.
   whole.hidden = at::arange(3 * 9 * 2, at::kFloat).view({3, 9, 2});
   whole.from = 1;
   whole.before_text = 5;
