@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import synthetic
 
+from taugrid_analysis.page.headline import headline
+from taugrid_analysis.page.sentences import sentences
 from taugrid_analysis.quantities.negation import forgetting, kept
 from taugrid_analysis.quantities.negation import tables as negation_tables
 from taugrid_analysis.run.opened import Run
@@ -95,3 +97,15 @@ def test_a_regime_that_no_alpha_keeps_has_no_interval(tmp_path: Path) -> None:
         control = kept.kept(run.results, "standard")
         assert control is not None and control.above + control.unsure + control.below == 3
         assert ["linear", "[0,1]"] not in [line[:2] for line in negation_tables.intervals(run).shown()]
+
+
+def test_a_mean_over_some_tasks_says_of_how_many(tmp_path: Path) -> None:
+    """No α keeps the control for three of eight tasks."""
+    path = synthetic.write(tmp_path / "results.h5")
+    with h5py.File(path, "a") as file:
+        for name in ("chosen_alpha", "target", "control"):
+            file[f"negation/standard/{name}"][:3] = np.nan
+    with Run(path) as run:
+        told = headline(run)
+        assert told is not None and any("5 of 8 tasks" in title for title, _ in told.numbers)
+        assert any("standard, mean of 5 of 8 tasks" in sentence for sentence in sentences(run))

@@ -11,6 +11,7 @@ import numpy as np
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.cells import cell
 from taugrid_analysis.page.table import Column
+from taugrid_analysis.quantities.negation.columns import part_of_tasks
 from taugrid_analysis.run.opened import Run
 
 SHARE, ERROR = Column("", 1, percent=True), Column("", 3)
@@ -30,13 +31,14 @@ def headline(run: Run) -> Headline | None:
     regime = "standard" if "standard" in run.regimes else run.regimes[0]
     start, row = run.summary.loc[run.results.start], run.summary.loc[regime]
     alpha = f" at α = {row['chosen_alpha']:g}" if np.isfinite(row["chosen_alpha"]) else ""
+    part = part_of_tasks(row["kept"], len(run.results.tasks))
     numbers = [
         ("θ0", SHARE, cell(start, "single")),
         ("each task's own model", SHARE, cell(row, "single")),
         (f"one model with all task vectors{alpha}", SHARE, cell(row, "absolute")),
         ("… over the own models", SHARE, cell(row, "normalized")),
         ("ξ(1,1) of a pair", ERROR, cell(row, "xi_one")),
-        ("its task after a vector is subtracted", SHARE, cell(row, "negated")),
+        (f"its task after a vector is subtracted{f', {part}' if part else ''}", SHARE, cell(row, "negated")),
     ]
     if not any(np.isfinite(value) for _, _, value in numbers):
         return None

@@ -9,6 +9,7 @@ import numpy as np
 from taugrid_analysis.numbers import means, sampling
 from taugrid_analysis.numbers.means import mean
 from taugrid_analysis.quantities.disentanglement import xi
+from taugrid_analysis.quantities.negation.columns import part_of_tasks
 from taugrid_analysis.quantities.ntk import shares
 from taugrid_analysis.quantities.predictors import lines
 from taugrid_analysis.quantities.smoothness.bounds import bounds
@@ -73,7 +74,9 @@ def _negation(run: Run) -> str:
     parts = []
     for name in _known(run, "negated", run.results.names("negation")):
         control = _number(run, name, "negated_control")
-        parts.append(f"{_number(run, name, 'negated')} ({name}, control {control})")
+        part = part_of_tasks(run.summary.loc[name]["kept"], len(run.results.tasks))
+        of = f"{name}, mean of {part}" if part else name
+        parts.append(f"{_number(run, name, 'negated')} ({of}, control {control})")
     return f"A task vector subtracted leaves its task at {_list(parts)}." if parts else ""
 
 

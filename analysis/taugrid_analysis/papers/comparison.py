@@ -18,6 +18,7 @@ from taugrid_analysis.papers import published
 from taugrid_analysis.quantities.addition import sums as addition_sums
 from taugrid_analysis.quantities.heads import drawn
 from taugrid_analysis.quantities.negation import forgetting
+from taugrid_analysis.quantities.negation.columns import part_of_tasks
 from taugrid_analysis.quantities.training import crops
 from taugrid_analysis.run.model import Model
 from taugrid_analysis.run.opened import Run
@@ -249,6 +250,10 @@ def _cells(
     remark = identity.differs or ("" if accuracy else OTHER_MACHINE)
     if source.init == "random" and _of_another_start(model):
         remark = remark or OTHER_START
+    if COLUMNS.get(column, "").endswith(("negated", "negated_control")) and regime in run.summary.index:
+        prefix = COLUMNS[column].partition("negated")[0]
+        part = part_of_tasks(run.summary.loc[regime][f"{prefix}kept"], len(run.results.tasks))
+        remark = remark or (f"mean of {part}" if part and prefix != "one_shot_" else "")
     if remark or not isinstance(printed, float):
         return [ours, None, None, remark]
     same = published.cells(source.measure, source.init, column, regime, key)

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a model's derivative products are, by torch.func, beside those that model_probe computed."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -51,3 +53,20 @@ def assert_products_agree(out: Parameters, theta: Parameters, tau: Parameters,
         gram = rows[:, c] @ rows[:, c].T
         assert relative(out["gram"][c], gram) < 1e-10
         assert relative(out["gram_factors"][c], gram[1:]) < 1e-10
+
+
+# generation_config.json (empty: none) and config.json, and the tokens that end a text, as transformers has it.
+ENDS = [
+    (({"eos_token_id": [7, 9]}, {"eos_token_id": 5}), [7, 9]),
+    (({"eos_token_id": None}, {"eos_token_id": 5}), [5]),
+    (({}, {"eos_token_id": 5}), [5]),
+]
+
+
+def name_ends(folder: Path, generation: dict, config: dict) -> None:
+    """Has a model's files say these."""
+    ours, beside = folder / "config.json", folder / "generation_config.json"
+    ours.write_text(json.dumps(json.loads(ours.read_text()) | config))
+    beside.unlink()
+    if generation:
+        beside.write_text(json.dumps(generation))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from oracle import assert_products_agree, relative
+from oracle import ENDS, assert_products_agree, name_ends, relative
 from safetensors.torch import load_file, save_file
 from test_text_oracle import PROBE
 from torch import Tensor
@@ -122,21 +122,10 @@ def test_every_quantity_agrees_and_the_folder_comes_back(name: str, tmp_path: Pa
         assert before == after
 
 
-@pytest.mark.parametrize(("generation", "config", "expected"), [
-    ({"eos_token_id": [7, 9]}, {"eos_token_id": 5}, [7, 9]),
-    ({"eos_token_id": None}, {"eos_token_id": 5}, [5]),
-    (None, {"eos_token_id": 5}, [5]),
-    (None, {"eos_token_id": None}, [1]),
-])
-def test_the_tokens_that_end_a_text(tmp_path: Path, generation: dict | None, config: dict, expected: list[int]) -> None:
-    """generation_config.json comes before config.json, as transformers' generate() has it."""
+@pytest.mark.parametrize(("files", "expected"), [*ENDS, (({}, {"eos_token_id": None}), [1])])
+def test_the_tokens_that_end_a_text(tmp_path: Path, files: tuple[dict, dict], expected: list[int]) -> None:
     world = World(CASES["flan"], tmp_path)
-    ours, beside = (tmp_path / "theirs" / name for name in ("config.json", "generation_config.json"))
-    ours.write_text(json.dumps(json.loads(ours.read_text()) | config))
-    if generation is None:
-        beside.unlink()
-    else:
-        beside.write_text(json.dumps(generation))
+    name_ends(tmp_path / "theirs", *files)
     assert world.probe()["ends"].tolist() == expected
 
 

@@ -35,3 +35,8 @@ def of_regime(results: Results, regime: str) -> dict[str, float]:
         values[f"{prefix}negated_control"] = left.control if left is not None else NOTHING
         values[f"{prefix}kept"] = left.kept if left is not None else np.nan
     return values
+
+
+def part_of_tasks(kept: float, tasks: int) -> str:
+    """Of how many tasks a mean of negation is, where no α keeps the control for some; empty: of all."""
+    return f"{int(kept)} of {tasks} tasks" if np.isfinite(kept) and kept < tasks else ""
