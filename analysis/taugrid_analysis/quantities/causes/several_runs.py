@@ -200,7 +200,8 @@ def _without(setting: Setting, known: Sequence[Setting]) -> tuple[str, Setting |
         whole = [entry for entry in same if not entry.other and entry.steps == setting.steps]
         return "data", next(iter(whole), None)
     if setting.varied:
-        longest = max(same, key=lambda entry: entry.steps)
+        counted = [entry for entry in same if entry.steps == entry.steps]  # NaN: of pairs of unequal steps
+        longest = max(counted, key=lambda entry: entry.steps, default=setting)
         return "steps", longest if longest is not setting else None
     if setting not in alone:
         return "", None  # what others of its run are compared with
