@@ -23,6 +23,7 @@ from taugrid_analysis import cli
 from taugrid_analysis.papers import figure, published
 from taugrid_analysis.papers.bases.sentences import OURS
 from taugrid_analysis.papers.published import PublishedTable, Row
+from taugrid_analysis.quantities.addition.sums import added
 from taugrid_analysis.quantities.bases import figures as bases_figures
 from taugrid_analysis.quantities.bases import partitions
 from taugrid_analysis.quantities.bases.ranks import ranks
@@ -675,6 +676,12 @@ def test_tasks_that_do_not_beat_the_majority_vote_are_in_no_cluster(default: Pat
         file["single_task/standard/beats_majority"] = np.array([1, 1, 0, 1], dtype=np.uint8)
         start = file["single_task/pretrained/accuracy"][()]
     with Run(path) as run:
+        names = [task.lower() for place, task in enumerate(run.results.tasks) if place in kept]
+        scores = partitions.measured(run.results, "standard", "ties", "task_arithmetic")
+        sums = added(run.results, "standard")
+        assert sums is not None and scores[partitions.alone(names)] == pytest.approx(
+            sums.accuracy[kept].mean()
+        )
         assert partitions.merged(run.data("bases", "standard")).tolist() == [True, True, False, True]  # type: ignore[arg-type]
         by_number = {plate.number: plate for plate in figure.of_paper("bases")}
         matrix, _ = figure.drawn(by_number[7], [run])

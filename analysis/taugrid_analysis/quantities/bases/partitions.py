@@ -107,16 +107,16 @@ def measured(results: Results, regime: str, merge_in: str, merge_out: str) -> di
     """
     names = [task.lower() for task in results.tasks]
     data = results.data("bases", regime)
-    if data is not None:
-        names = [name for name, held in zip(names, merged(data), strict=True) if held]
+    held = merged(data) if data is not None else np.ones(len(names), dtype=bool)
+    names = [name for name, is_held in zip(names, held, strict=True) if is_held]
     scores: dict[Partition, Measured] = {}
     if merge_out == "task_arithmetic":
         joint = {"joint": "multitask", "tangent": "multitask_linear"}
-        scores |= _of("multitask", joint.get(merge_in, ""), results, together(names))
-        scores |= _of("merging", f"{merge_in}/{regime}", results, together(names))
-        scores |= _of("addition", regime, results, alone(names))
+        scores |= _of("multitask", joint.get(merge_in, ""), results, together(names), held)
+        scores |= _of("merging", f"{merge_in}/{regime}", results, together(names), held)
+        scores |= _of("addition", regime, results, alone(names), held)
     if alone(names) not in scores:
-        scores |= _of("merging", f"{merge_out}/{regime}", results, alone(names))
+        scores |= _of("merging", f"{merge_out}/{regime}", results, alone(names), held)
     if data is None or merges(data) != ({"tangent": "joint"}.get(merge_in, merge_in), merge_out):
         return scores
     test = accuracies.accuracies(results, "bases", regime, "accuracy")
@@ -127,23 +127,26 @@ def measured(results: Results, regime: str, merge_in: str, merge_out: str) -> di
     return scores
 
 
-def _of(group: str, name: str, results: Results, partition: Partition) -> dict[Partition, Measured]:
-    """The one merged model of a group, where it was measured."""
+def _of(
+    group: str, name: str, results: Results, partition: Partition, held: Array
+) -> dict[Partition, Measured]:
+    """The one merged model of a group, where it was measured: its mean over the tasks that are clustered."""
     if not name or results.data(group, name) is None:
         return {}
     if group == "addition":
         sums = added(results, name)
         assert sums is not None
-        return {partition: measured_mean(sums.accuracy, sums.accuracy_error)}
+        return {partition: measured_mean(sums.accuracy[held], sums.accuracy_error[held])}
     variable = "accuracy" if group == "multitask" else "test_accuracy"
     test = accuracies.accuracies(results, group, name, variable)
     data = results.data(group, name)
     assert test is not None and data is not None
     if group == "multitask":
-        return {partition: measured_mean(test.value.to_numpy().astype(float), test.error)}
+        return {partition: measured_mean(test.value.to_numpy()[held].astype(float), test.error[held])}
     place = means.place_of(data["alpha"].to_numpy(), float(data["coefficient"]))
     assert place is not None
-    return {partition: measured_mean(test.value.to_numpy()[place].astype(float), test.error[place])}
+    value, error = test.value.to_numpy()[place].astype(float), test.error[place]
+    return {partition: measured_mean(value[held], error[held])}
 
 
 LABELLED = 9  # tasks of which all partitions are looked at: 21,147
