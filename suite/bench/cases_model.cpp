@@ -172,17 +172,8 @@ Work ntk(const Of& x, std::int64_t logits_taken) {
     *gram = tangent::ntk_gram(x->encoder->layout(), logits, x->start.theta, which, {0, x->images()});
   };
   const double f = forward_flops(*x), n = static_cast<double>(x->images());
-  autodiff::Recording recording;
-  autodiff::record(x->encoder->layout(), logits, x->start.theta, recording);
-  double products = 0;
-  for (const auto& use : recording.tape.uses) {
-    if (use.form != autodiff::Use::Form::product) continue;
-    const auto& y = recording.tape.outputs[use.output];  // [n, tokens, out] or [n, out]
-    const auto tokens = y.dim() == 3 ? y.size(1) : 1;
-    products += static_cast<double>(tokens * tokens * y.size(-1));
-  }
   const auto taken = static_cast<double>(logits_taken);
-  work.flops = n * f + taken * (n * f + n * (n + 1) * products);
+  work.flops = n * f + taken * (n * f + gram_flops(x->encoder->layout(), logits, x->start.theta));
   work.bytes = 4 * parameters(*x->encoder);
   work.items = n * n * taken;
   work.unit = "entries";

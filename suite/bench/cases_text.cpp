@@ -19,6 +19,7 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
+#include "suite/bench/model_work.hpp"
 #include "suite/bench/training_step.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/models/registry.hpp"
@@ -242,7 +243,8 @@ Work text_ntk(const Fixture& x, const TextShape& shape) {
     s->computed = tangent::ntk_gram(s->encoder->layout(), logits, s->start.theta, which, {0, points});
   };
   const auto n = static_cast<double>(shape.ntk_texts);
-  work.flops = s->flops(shape.ntk_texts) * (1 + text_logits);
+  const double forward = s->flops(shape.ntk_texts);
+  work.flops = forward + text_logits * (forward + gram_flops(s->encoder->layout(), logits, s->start.theta));
   work.bytes = s->bytes();
   work.items = n * n * text_logits;
   work.unit = "entries";

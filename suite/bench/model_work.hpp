@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/autodiff/products.hpp"
+#include "kernels/autodiff/tape.hpp"
 #include "suite/bench/fixture.hpp"
 
 namespace taugrid::bench {
@@ -30,6 +32,22 @@ std::shared_ptr<T> shared(T value = {}) {
 
 inline double parameters(const models::Encoder& encoder) {
   return static_cast<double>(encoder.layout().size());
+}
+
+/// Of the NTK's Gram matrix, for one logit: additions and multiplications of the inner products of each pair
+/// of points, which are of each layer's outputs' gradients, token by token.
+template <class Logits>
+double gram_flops(const autodiff::Layout& layout, const Logits& logits, const at::Tensor& theta) {
+  autodiff::Recording recording;
+  autodiff::record(layout, logits, theta, recording);
+  double flops = 0;
+  for (const auto& use : recording.tape.uses) {
+    if (use.form != autodiff::Use::Form::product) continue;
+    const auto& y = recording.tape.outputs[use.output];  // [n, tokens, out] or [n, out]
+    const auto n = static_cast<double>(y.size(0)), tokens = static_cast<double>(y.dim() == 3 ? y.size(1) : 1);
+    flops += n * (n + 1) * tokens * tokens * static_cast<double>(y.size(-1));
+  }
+  return flops;
 }
 
 inline models::Readout in_double(const models::Readout& head) { return head.to(at::kDouble); }
