@@ -38,5 +38,5 @@ def of_regime(results: Results, regime: str) -> dict[str, float]:
 
 
 def part_of_tasks(kept: float, tasks: int) -> str:
-    """Of how many tasks a mean of negation is, where no α keeps the control for some; empty: of all."""
+    """The tasks that a mean of negation is over, where no α keeps the control for some; empty: all."""
     return f"{int(kept)} of {tasks} tasks" if np.isfinite(kept) and kept < tasks else ""
