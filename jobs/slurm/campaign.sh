@@ -7,7 +7,8 @@
 # Each quoted word is a key of the experiment file and its values; numbers and words stand as they are, lists as in
 # TOML without white space: 'finetune.regimes ["standard"] ["standard","linear"]'. RUNS gets a folder a combination,
 # numbered, campaign.txt says which is which, and report.txt is written at the end. The same command goes on with what
-# is missing. What follows -- goes to sbatch for each run: --ntasks=16 --time=2:00:00.
+# is missing. What follows -- goes to sbatch for each run: --ntasks=16 --time=2:00:00; account, partition, QOS and
+# reservation among it go to the report, too.
 source "$(dirname "${BASH_SOURCE[0]}")/submit.sh"
 [ $# -ge 3 ] || say_and_end 'usage: bash jobs/slurm/campaign.sh EXPERIMENT.toml RUNS "KEY VALUE…" … [-- SBATCH OPTION…]'
 experiment="$1" runs="$2"

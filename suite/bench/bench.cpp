@@ -172,11 +172,7 @@ int run(int& argc, char**& argv, const Options& options) {
     world.broadcast(name, 0, "folder of the bench");
     const std::filesystem::path folder = name;
     // Hosts may have folders of this name of their own: the first rank of each removes it.
-    const auto& ranks = runtime.ranks();
-    const auto first = std::find_if(ranks.begin(), ranks.end(), [&](const comm::RankInfo& other) {
-      return other.host == runtime.mine().host;
-    });
-    const Fixture fixture(runtime, folder, keep || first - ranks.begin() != world.rank());
+    const Fixture fixture(runtime, folder, keep || runtime.first_on_host() != world.rank());
     auto all = all_cases(fixture);
     const bool on_device = !runtime.device().is_cpu();
     if (on_device) std::erase_if(all, [](const Case& test) { return test.on_host; });

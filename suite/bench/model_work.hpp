@@ -34,8 +34,8 @@ inline double parameters(const models::Encoder& encoder) {
   return static_cast<double>(encoder.layout().size());
 }
 
-/// Additions and multiplications of the NTK's Gram matrix, for one logit: of the inner products of each pair of
-/// points, which are of each layer's outputs' gradients, token by token.
+/// Additions and multiplications of the NTK's Gram matrix, for one logit: of the inner products of each pair
+/// of points, which are of each layer's outputs' gradients, token by token.
 template <class Logits>
 double gram_flops(const autodiff::Layout& layout, const Logits& logits, const at::Tensor& theta) {
   autodiff::Recording recording;

@@ -102,18 +102,18 @@ ChosenDevice choose_device(const std::string& wanted) {
   // What a program brings with it, as the tests do. LibTorch knows more names (meta, …), of devices that
   // compute nothing here.
   try {
-    ChosenDevice other;
     const c10::Device type(wanted);
-    if (type.type() != c10::DeviceType::PrivateUse1)
-      throw InputError(fmt::format("device \"{}\": expected auto, cpu or cuda", wanted));
-    const c10::impl::VirtualGuardImpl there(type.type());
-    other.place = c10::Device(type.type(), 0);
-    other.name = other.place.str();
-    other.identity = fmt::format("{} of process {}", other.name, getpid());
-    return other;
-  } catch (const c10::Error&) {
-    throw InputError(fmt::format("device \"{}\": expected auto, cpu or cuda", wanted));
+    if (type.type() == c10::DeviceType::PrivateUse1) {
+      ChosenDevice other;
+      const c10::impl::VirtualGuardImpl there(type.type());
+      other.place = c10::Device(type.type(), 0);
+      other.name = other.place.str();
+      other.identity = fmt::format("{} of process {}", other.name, getpid());
+      return other;
+    }
+  } catch (const c10::Error&) {  // LibTorch has no such name, or no such device
   }
+  throw InputError(fmt::format("device \"{}\": expected auto, cpu or cuda", wanted));
 }
 
 void wait_for_device(c10::Device device) {

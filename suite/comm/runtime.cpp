@@ -238,6 +238,11 @@ int Runtime::ranks_on_host() const {
   return static_cast<int>(std::count_if(ranks().begin(), ranks().end(),
                                         [this](const RankInfo& each) { return each.host == mine().host; }));
 }
+int Runtime::first_on_host() const {
+  return static_cast<int>(std::find_if(ranks().begin(), ranks().end(),
+                                       [this](const RankInfo& each) { return each.host == mine().host; }) -
+                          ranks().begin());
+}
 double Runtime::elapsed() const { return steady_seconds() - parts_->began; }
 void Runtime::set_time_limit(std::chrono::duration<double> limit) {
   parts_->monitor->stop_at(parts_->began + limit.count());

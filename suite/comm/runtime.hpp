@@ -58,6 +58,8 @@ class Runtime {
   const std::vector<RankInfo>& ranks() const;
   /// The number of ranks that share this rank's host.
   int ranks_on_host() const;
+  /// The first of them.
+  int first_on_host() const;
   const RankInfo& mine() const;
   /// A table, one line a rank.
   std::string banner() const;

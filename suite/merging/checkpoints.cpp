@@ -197,17 +197,22 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
         const auto theta = piece(weights, row, copy_of_model);
         const auto* tuned = theta.const_data_ptr<float>();
         if (!weights::subtract({&tuned, 1}, start().const_data_ptr<float>(), {&tau, 1}, part.count))
-          refuse_not_finite(weights.folder(), tensor, start());
+          refuse_not_finite(weights.folder(), tensor, start(), piece(weights, row, copy_of_model));
       }
       if (halves.empty()) return;
       at::Tensor base;
       if (!from_zero_) base = start_.numbers(tensor.name, from, part.count, copy_of_start);
       if (weights::subtract(halves, from_zero_ ? nullptr : upper_halves(base), tau_of_halves, part.count))
         return;
-      for (std::size_t i = 0; i < which.size(); ++i)
-        if (which[i] != theta0 &&
-            !at::isfinite(memory[static_cast<std::int64_t>(i)].narrow(0, to, part.count)).all().item<bool>())
-          refuse_not_finite(folder_of(models_[which[i]]), tensor, start());
+      for (std::size_t i = 0; i < which.size(); ++i) {
+        const auto row = static_cast<std::int64_t>(i);
+        if (which[i] == theta0 || at::isfinite(memory[row].narrow(0, to, part.count)).all().item<bool>())
+          continue;
+        const auto& model = models_[which[i]];
+        const auto* weights = std::get_if<Weights>(&model);
+        const auto theta = weights != nullptr ? piece(*weights, row, copy_of_model) : at::Tensor();
+        refuse_not_finite(folder_of(model), tensor, start(), theta);
+      }
     });
     for (std::size_t i = 0; i < which.size(); ++i)
       stretches[i] = memory[static_cast<std::int64_t>(i)].narrow(0, 0, n);
@@ -241,10 +246,7 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
       for (std::size_t i = 0; i < which.size(); ++i) {
         if (at::isfinite(theta[i] - start).all().item<bool>()) continue;
         const auto& folder = std::get<Weights>(models_[which[i]]).folder();
-        if (at::isfinite(theta[i]).all().item<bool>() && at::isfinite(start).all().item<bool>())
-          throw InputError(folder.string() + ": " + quoted(tensor.name) +
-                           " differs from the base's by more than float32 holds");
-        refuse_not_finite(folder, tensor, start);
+        refuse_not_finite(folder, tensor, start, theta[i]);
       }
     });
   }
@@ -252,8 +254,11 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
 }
 
 void CheckpointVectors::refuse_not_finite(const std::filesystem::path& model, const NamedTensor& tensor,
-                                          const at::Tensor& start) const {
+                                          const at::Tensor& start, const at::Tensor& theta) const {
   const bool other = from_zero_ || at::isfinite(start).all().item<bool>();
+  if (other && theta.defined() && at::isfinite(theta).all().item<bool>())
+    throw InputError(model.string() + ": " + quoted(tensor.name) +
+                     " differs from the base's by more than float32 holds");
   throw InputError((other ? model : start_.folder()).string() + ": " + quoted(tensor.name) +
                    " holds NaN or infinity");
 }

@@ -74,9 +74,10 @@ class CheckpointVectors final : public TaskVectors {
                           double share) const override;
   /// Whether θ and θ0 are bfloat16, θ on the file's own pages.
   bool are_bfloat16(const std::string& name, const Weights& model) const;
-  /// Names the model's folder, or θ0's where this part of it, `start`, is not finite.
+  /// Names the model's folder, or θ0's where this part of it, `start`, is not finite. `theta`, of a whole
+  /// model: where both are finite, their difference is not.
   [[noreturn]] void refuse_not_finite(const std::filesystem::path& model, const NamedTensor& tensor,
-                                      const at::Tensor& start) const;
+                                      const at::Tensor& start, const at::Tensor& theta = {}) const;
   /// Numbers of θ0, or zeros.
   at::Tensor start(const NamedTensor& tensor, std::int64_t from, std::int64_t count,
                    at::Tensor& buffer) const;

@@ -32,6 +32,7 @@ std::vector<std::string> architectures();
 class Keys {
  public:
   Keys(const nlohmann::json& json, std::string where) : json_(json), where_(std::move(where)) {}
+  const std::string& where() const { return where_; }
   /// Whether the key is there and not null.
   bool has(const char* key) const;
   /// 1 … `most`

@@ -32,17 +32,18 @@ void create_folders(const fs::path& run) {
   for (const char* part : {"units", "log", "checkpoints", "scratch"}) store::create_folders(run / part);
 }
 
-/// What the first start keeps in RUN/`name`, each later one must repeat. `what`: for the message. `as_before`: the
-/// same in the words of earlier programs.
+/// What the first start keeps in RUN/`name`, each later one must repeat. `what`: for the message.
+/// `as_before`: the same in the words of earlier programs.
 void require_same(const fs::path& run, const char* name, const std::string& text, const char* what,
                   const std::string& as_before) {
   const auto path = run / name;
   const auto old = store::InputFile::text(path);
-  if (!old || (*old == as_before && *old != text)) {
+  if (old == text) return;
+  if (!old || *old == as_before) {
     store::write_atomically(path, text);
     return;
   }
-  const auto lines = *old == text ? std::vector<std::string>{} : config::difference(*old, text);
+  const auto lines = config::difference(*old, text);
   if (!lines.empty()) {
     throw InputError(fmt::format("{} was started with {} ({}): choose another --run-dir, or undo the change",
                                  run.string(), what, fmt::join(lines, "; ")));

@@ -53,9 +53,9 @@ class RunFolder {
   RunFolder& operator=(RunFolder&&) noexcept;
   ~RunFolder();
 
-  /// Collective. `inputs`: what the units are computed from, as TOML; the run's first start keeps it. `as_before`:
-  /// the same as earlier programs told it; a folder that has it gets `inputs`. Throws the same InputError on all
-  /// ranks where another start had other inputs.
+  /// Collective. `inputs`: what the units are computed from, as TOML; the run's first start keeps it.
+  /// `as_before`: the same as earlier programs told it; a folder that has it gets `inputs`. Throws the same
+  /// InputError on all ranks where another start had other inputs.
   void require_same_inputs(const comm::Communicator& world, const std::string& inputs,
                            const std::string& as_before) const;
 

@@ -117,9 +117,7 @@ Inputs inputs_of(const Study& study, const std::vector<fs::path>& more, const co
   const auto& world = runtime.world();
   const auto& ranks = runtime.ranks();
   const auto& mine = runtime.mine().host;
-  const auto same_host = [&](const comm::RankInfo& other) { return other.host == mine; };
-  const auto color = std::find_if(ranks.begin(), ranks.end(), same_host) - ranks.begin();
-  const auto host = world.split(static_cast<int>(color), world.rank(), "ranks of a host");
+  const auto host = world.split(runtime.first_on_host(), world.rank(), "ranks of a host");
   auto digests = at::zeros({static_cast<std::int64_t>(paths.size()) + 1}, at::kLong);
   auto* values = digests.mutable_data_ptr<std::int64_t>();
   for (auto i = static_cast<std::size_t>(host.rank()); i < paths.size();

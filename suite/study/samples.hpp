@@ -38,7 +38,7 @@ class Samples {
   /// Rows of a task of pictures, each its box [n, 4] of data::random_boxes() alone, resized to the whole;
   /// with `from` above 0 what the stages before it make of them at θ0.
   models::Batch cropped_batch(std::size_t t, Split split, const at::Tensor& rows, const at::Tensor& boxes,
-                              int from = 0) const;
+                              int from) const;
   /// The labels of these rows, int64 [n], or as Readout::loss() says.
   at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
 

@@ -37,8 +37,9 @@ void Vectors::check_given(bool dry_run) const {
       file.require_start({folder, {}, model_.fingerprint(), of.string()});
       if (start) file.require_as_exact(*start, model_.layout());
       const auto& buffers = model_.encoder().buffers();
-      if (!dry_run && buffers.size() > 0)
-        require_frozen(buffers, file.whole(buffers, model_.start().buffers), folder);
+      if (!dry_run && buffers.size() > 0 && model_.first_stage() > 0)
+        require_frozen(buffers, file.whole(buffers, model_.start().buffers), "the statistics of its norms",
+                       folder);
     }
   }
 }
@@ -106,20 +107,19 @@ at::Tensor Vectors::vector(const std::string& regime, std::size_t t) const {
   const auto source = open(of_theta0({folder}).front());
   while (!kept_.empty() && kept_.size() >= kept()) kept_.pop_back();
   const auto vector = source->whole(model_.layout(), model_.theta0());
-  require_frozen(model_.layout(), vector, folder);
+  require_frozen(model_.layout(), vector, "its parameters", folder);
   kept_.emplace_front(folder.string(), vector);
   return vector;
 }
 
 // The outputs of frozen stages are taken as θ0's, so a given model must share them: parameters and
 // statistics.
-void Vectors::require_frozen(const autodiff::Layout& layout, const at::Tensor& vector,
+void Vectors::require_frozen(const autodiff::Layout& layout, const at::Tensor& vector, const char* what,
                              const std::filesystem::path& folder) const {
   for (const auto& block : layout.blocks()) {
     if (block.stage >= model_.first_stage()) continue;
     if (vector.narrow(0, block.offset, block.count).eq(0).all().item<bool>()) continue;
-    throw InputError(folder.string() + ": was trained in stage " + std::to_string(block.stage) + " (" +
-                     (&layout == &model_.layout() ? "its parameters" : "the statistics of its norms") +
+    throw InputError(folder.string() + ": was trained in stage " + std::to_string(block.stage) + " (" + what +
                      " are other ones), which finetune.first_stage = " +
                      std::to_string(model_.first_stage()) + " freezes");
   }

@@ -100,7 +100,7 @@ class Vectors {
  private:
   void check_given(bool dry_run) const;
   void check_given_start() const;
-  void require_frozen(const autodiff::Layout& layout, const at::Tensor& vector,
+  void require_frozen(const autodiff::Layout& layout, const at::Tensor& vector, const char* what,
                       const std::filesystem::path& folder) const;
   bool are_kept(const std::string& regime, const std::vector<std::size_t>& tasks) const;
   std::vector<Begun> begun(const std::string& regime, const std::vector<std::size_t>& tasks) const;

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -49,9 +49,7 @@ class Summary:
     far: float
     norm: float
     matched: float  # ξ(α,α) averaged up to a length of the step that both regimes reach
-    setting: dict[str, str] = field(
-        default_factory=dict
-    )  # what was computed, but for the seed; empty: not known
+    setting: dict[str, str]  # tasks and configuration, but for the seed
 
     @property
     def recovered(self) -> float:
@@ -69,6 +67,7 @@ def summaries(run: Run) -> list[Summary]:
     similar = {name: data for name in run.regimes if (data := run.data("similarity", name)) is not None}
     matched = xi.matched_norm(grids, similar, results.pairs)
     lengths = matched.error if matched is not None else {}
+    setting = _setting(run)
     entries = []
     for name in results.names("addition"):
         row, start, grid = run.summary.loc[name], run.summary.loc[results.start], grids.get(name)
@@ -94,7 +93,7 @@ def summaries(run: Run) -> list[Summary]:
                 far=mean(xi.at(grid, corner, corner)),
                 norm=float(row["norm"]),
                 matched=mean(lengths[name].ravel()) if name in lengths else float("nan"),
-                setting=_setting(run),
+                setting=setting,
             )
         )
     return entries

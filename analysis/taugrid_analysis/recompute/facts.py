@@ -56,13 +56,13 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         """The number of rows that are not those drawn for this split and task."""
         name, t = place
         stored = oracle.rows(name, t)
-        split = (
-            "validation"
-            if name.endswith("/validation_sample_index")
-            else "train"
-            if name.split("/")[0] in ("smoothness", "ntk", "barrier")
-            else split_of(oracle, *name.split("/")[:2])
-        )
+        group, regime, *_ = name.split("/")
+        if name.endswith("/validation_sample_index"):
+            split = "validation"
+        elif group in ("smoothness", "ntk", "barrier"):
+            split = "train"
+        else:
+            split = split_of(oracle, group, regime)
         count = oracle.count(split, t)
         drawn = draws.sample(oracle.inputs.seed(), split, oracle.sources[t], count, len(stored))
         return exact(float(sum(a != b for a, b in zip(stored, drawn, strict=True))), 0.0)

@@ -128,6 +128,11 @@ def recorded(run: Path) -> dict[str, str]:
     return digests
 
 
+def theta0s(digests: dict[str, str]) -> list[str]:
+    """The names that are models' folders: their digest is the fingerprint of their numbers."""
+    return [name for name in digests if not name.endswith((".h5", ".safetensors", ".json"))]
+
+
 def digest_words(parts: Iterator[bytes]) -> str:
     """The digest of bytes in words of eight, each part padded with zeros: it tells changes, not attacks."""
     state = BASIS
@@ -284,16 +289,15 @@ def changes(run_inputs: Inputs, tasks: list[str], model: str) -> Iterator[tuple[
         now = digest_model(path)
         if now != before:
             yield str(path), before, now
-    others = {name: digest for name, digest in digests.items() if not name.endswith((".h5", *of_models))}
-    models = [name for name in others if not name.endswith(".json")]
-    if model and models and model not in [others[name] for name in models]:
-        yield str(run_inputs.model()), others[models[0]], model
+    models = theta0s(digests)
+    if model and models and model not in [digests[name] for name in models]:
+        yield str(run_inputs.model()), digests[models[0]], model
     inside = run_inputs.run / "checkpoints" / "pretrained"
     if inside.exists() and not inside.is_symlink():
         return  # the run made its model, and wrote the configuration that it used
-    for name, before in others.items():  # config.json, and what stands beside it
+    for name, before in digests.items():  # config.json, and what stands beside it
         part_of = [model for model in models if Path(model) in Path(name).parents]
-        if name in models or not part_of:
+        if not name.endswith(".json") or name in weights or not part_of:
             continue
         path = run_inputs.model() / Path(name).relative_to(part_of[0])
         now = digest_file(path) if path.is_file() else "missing"

@@ -20,6 +20,7 @@ from taugrid_analysis.recompute.inputs import (
     recorded,
     require_as_saved,
     require_as_written,
+    theta0s,
 )
 
 EXPECTED = "what the run wrote; the same `taugrid run` computes a damaged unit again"
@@ -39,11 +40,8 @@ def verify(run: Path) -> int:
         ("results", [results] if results.exists() else [], require_as_written),
         ("units", sorted((folder / "units").glob("*.safetensors")), require_as_committed),
         ("checkpoints", sorted(_own_checkpoints(folder)), require_as_saved),
-        ("heads", sorted((folder / "checkpoints" / "heads").glob("*.safetensors")), require_as_saved),
     ]
     for kind, files, require in kinds:
-        if kind == "heads" and not files:
-            continue  # most runs train none
         problems = list(_problems(files, require))
         for problem in problems:
             print(line(f"DAMAGED  {problem}"))
@@ -59,7 +57,7 @@ def verify(run: Path) -> int:
     else:
         for file, before, now in others:
             print(line(f"CHANGED  {file}: its digest is {now or 'none'}; the run read {before}"))
-        theta0 = [name for name in read if not name.endswith((".h5", ".safetensors", ".json"))]
+        theta0 = theta0s(read)
         held = len(read) - len(theta0)
         print(f"{'inputs':<11}  {held - len(others):,} of {held:,} hold")
         if theta0:
@@ -92,8 +90,8 @@ def require_as_committed(unit: Path) -> None:
 
 
 def _own_checkpoints(folder: Path) -> Iterator[Path]:
-    """Yields the checkpoints in the run folder that are no links to what the run was given."""
-    for path in (folder / "checkpoints").rglob("model.safetensors"):
+    """Yields the checkpoints and heads in the run folder that are no links to what the run was given."""
+    for path in (folder / "checkpoints").rglob("*.safetensors"):
         parents = [folder / "checkpoints", *(parent for parent in path.parents if folder in parent.parents)]
         if not any(parent.is_symlink() for parent in [path, *parents]):
             yield path

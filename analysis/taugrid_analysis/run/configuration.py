@@ -54,9 +54,7 @@ def inputs(path: Path) -> dict[str, str]:
     Models' files have equal names: a fine-tuned one's is REGIME/TASK/FILE here, a configuration's MODEL/FILE.
     """
     parsed = _parsed(path, "the inputs.toml that taugrid wrote")
-    names = {name: Path(name).parts for name in parsed}
-    known = {name: "/".join(parts[-_words(parts[-1]) :]) for name, parts in names.items() if parts}
-    return {known[name]: str(digest) for name, digest in parsed.items() if name in known}
+    return {"/".join(Path(name).parts[-_words(name) :]): str(digest) for name, digest in parsed.items()}
 
 
 def _words(file: str) -> int:

@@ -252,15 +252,14 @@ std::unique_ptr<Experiment> make_early_similarity(config::Config& config, const 
   const auto& vectors = study.settings.vector_regimes;
   for (const auto& name : vectors) {
     const bool given = regime(name).source.empty() && !study.settings.trains(name);
+    if (!given || training.at(name).keep.empty()) continue;
     const auto& start = regime(name).start;
-    if (given && !training.at(name).keep.empty() && !start.empty() &&
-        std::find(vectors.begin(), vectors.end(), start) == vectors.end())
+    if (!start.empty() && std::find(vectors.begin(), vectors.end(), start) == vectors.end())
       section->refuse("keep",
                       fmt::format("takes the first steps of {} again, which begin at the models of {}: "
                                   "name that in regimes or in given, too",
                                   name, start));
-    if (given && !training.at(name).keep.empty() && !study.model.fingerprint().empty())
-      require_losses(*section, study, name, training.at(name));
+    if (!study.model.fingerprint().empty()) require_losses(*section, study, name, training.at(name));
   }
   return experiment;
 }

@@ -27,13 +27,8 @@ std::vector<std::int64_t> ends_of(const nlohmann::json& config, const Keys& keys
   std::string file = name;
   nlohmann::json tokens;
   if (const auto found = beside.find(name); found != beside.end()) {
-    const auto refuse = [&](const std::string& problem) {
-      keys.refuse(file + " beside it " + problem + "; expected a JSON object, or no such file");
-    };
-    const auto generation =
-        store::bounded_json(found->second, {.deepest = 32, .most_values = 1'000'000}, refuse);
-    if (!generation.is_object()) refuse("is no JSON object");
-    tokens = named(generation);
+    tokens = named(store::json_of(found->second, keys.where() + ": " + file + " beside it",
+                                  "a JSON object, or no such file"));
   }
   if (tokens.empty()) {
     file = "config.json";

@@ -556,10 +556,13 @@ def test_a_part_may_not_have_the_name_of_a_file_of_ours(tmp_path: Path) -> None:
     refused(tmp_path, merge(tmp_path, ["m0"]), index, "a part that is not the name of a safetensors file")
 
 
-def test_a_difference_that_float32_does_not_hold_is_no_nan_of_the_model(tmp_path: Path) -> None:
-    write(tmp_path / "base", {"w": torch.full((4,), -3e38)})
-    write(tmp_path / "m0", {"w": torch.full((4,), 3e38)})
-    refused(tmp_path, merge(tmp_path, ["m0"]), tmp_path / "m0", '"w"', "more than float32 holds")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("method", ["task_arithmetic", "tsv_m"])  # by stretches, and matrix by matrix
+def test_a_difference_that_float32_does_not_hold_is_no_nan_of_the_model(
+        tmp_path: Path, method: str, dtype: torch.dtype) -> None:
+    write(tmp_path / "base", {"w": torch.full((4, 4), -3e38, dtype=dtype)})
+    write(tmp_path / "m0", {"w": torch.full((4, 4), 3e38, dtype=dtype)})
+    refused(tmp_path, merge(tmp_path, ["m0"], method=method), tmp_path / "m0", '"w"', "more than float32 holds")
 
 
 def test_each_part_of_a_configuration_has_the_type(tmp_path: Path) -> None:
